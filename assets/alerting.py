@@ -19,7 +19,7 @@ from assets.rule_evaluation import (
     outages_before,
     read_rows,
 )
-from assets.run import CurrentRun, replaced, window_asset
+from assets.run import CurrentRun, window_asset
 from lake.catalog import Lake
 from lake.history import LoadedSnapshot, whole_clusters, window_of
 from lake.tables import alerting, progress, quality
@@ -55,8 +55,7 @@ def alerts(
     known = whole_clusters(plan.known)
     outages = outages_before(known, evaluated, plan.window)
     rows = read_rows(run.session, run.lake, evaluated, plan.window, known, outages)
-    return replaced(
-        run,
+    return run.replace(
         alerting.ALERTS,
         evaluate(evaluated, rows, plan.window, outages),
         lambda: {"rules": len(rules), "wrong_rules": len(mistakes)},
@@ -77,8 +76,8 @@ def incidents(
     known = whole_clusters(plan.known)
     counted = {each.snapshot_id for each in known}
     new = [each for each in plan.new if each.snapshot_id in counted]
-    lacking = run.lacks(ADVANCED_BY)
-    if new and lacking:
+    lacking = run.lacks(ADVANCED_BY) if new else []
+    if lacking:
         context.log.warning(
             f"no incident is advanced by {len(new)} new snapshots, and the next tick does that: "
             f"this run computed only some tables, without {', '.join(lacking)}"

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS
 from assets.partitions import TABLES_POOL, tick_since
+from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
-from assets.windows import read_window
 from lake.catalog import Lake
 from lake.damaged_files import PUT_BACK
 from lake.failures import one_line
@@ -174,12 +174,12 @@ def thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySett
         return {datetime.fromtimestamp(row["at"], UTC): row["count"] for row in counted}
 
     table = progress.TIMELINE
-    history = read_window(session, table, Window(end - COMPACTED, end - settings.thin_after))
+    history = read_windows(session, table, Window(end - COMPACTED, end - settings.thin_after))
     few = thinned(history, settings.thinned_step)
     before, after = by_hour(history), by_hour(few)
     hours = [hour for hour in sorted(before) if after.get(hour, 0) < before[hour]]
     for hour in hours:
         window = Window(hour, hour + HOUR)
-        kept = thinned(read_window(session, table, window), settings.thinned_step)
+        kept = thinned(read_windows(session, table, window), settings.thinned_step)
         write_window(kept, table, window, lake)
     return len(hours)

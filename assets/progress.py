@@ -13,29 +13,11 @@ from pyspark.sql import functions as F
 
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS
-from assets.plan_frames import (
-    counter_windows_frame,
-    nearest_frame,
-    observations_frame,
-    sources_frame,
-    steps_frame,
-    unreachable_frame,
-)
 from assets.resources import ClientMachineResource, HealthResource
-from assets.run import CurrentRun, Run, planned, replaced, window_asset
-from assets.windows import (
-    read_evidence,
-    read_hours,
-    read_only,
-    read_raw,
-    read_snapshots,
-    read_valid,
-    read_window,
-)
+from assets.run import CurrentRun, Run, window_asset
 from lake.conditions import all_of, one_of, window_filter
-from lake.hidden_queues import read_quarantine, united
+from lake.hidden_queues import united
 from lake.history import window_of
-from lake.hour_before import observed_an_hour_before
 from lake.hourly_peaks import replace_peaks
 from lake.observation_steps import with_lacking
 from lake.tables import progress, quality, raw
@@ -61,12 +43,14 @@ from spark.progress.topics import topics
 @window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)
 def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
     """Keep how queues grew, for as long as messages are dated by it."""
-    plan = run.plan
-    offsets = read_valid(run.session, raw.QUEUE_OFFSETS, plan, plan.previous)
-    brokers = read_snapshots(run.session, raw.BROKERS, plan, plan.previous)
-    sources = sources_frame(run.session, plan)
-    computed_steps = timeline(offsets, plan.window, sources, brokers)
-    return replaced(run, progress.TIMELINE, computed_steps)
+    plan, reader = run.plan, run.reader
+    computed_steps = timeline(
+        reader.valid(raw.QUEUE_OFFSETS, plan.previous),
+        plan.window,
+        reader.sources(),
+        reader.rows(raw.BROKERS, plan.previous),
+    )
+    return run.replace(progress.TIMELINE, computed_steps)
 
 
 @window_asset(
@@ -76,27 +60,19 @@ def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
 )
 def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     """Compute every queue of every group."""
-    plan = run.plan
-    measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
-    rows = read_raw(run.session, plan, plan.previous, valid=measured)
-    before = read_hours(run.session, progress.TIMELINE, plan.dated)
-    sources = sources_frame(run.session, plan)
-    nearest = nearest_frame(run.session, plan)
-    counted = None
-    if plan.has_rows(raw.BROKER_STATS):
-        counted = read_valid(run.session, raw.BROKER_STATS, plan)
+    plan, reader = run.plan, run.reader
     computed_queues = queues(
-        rows,
+        reader.raw(plan.previous, valid=(raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)),
         plan.window,
         plan.settings,
-        before,
-        sources,
-        nearest,
-        counted,
+        reader.hours(progress.TIMELINE, plan.dated),
+        reader.sources(),
+        reader.nearest(),
+        reader.valid_if_any(raw.BROKER_STATS),
         plan.system_topics,
-        earlier=read_only(run.session, progress.QUEUES, plan, plan.previous),
+        earlier=reader.only(progress.QUEUES, plan.previous),
     )
-    return replaced(run, progress.QUEUES, computed_queues)
+    return run.replace(progress.QUEUES, computed_queues)
 
 
 @window_asset(
@@ -110,50 +86,42 @@ def progress_groups(
     context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource
 ) -> dg.MaterializeResult:
     """Compute every group on every topic, with its health and its unknown facts."""
-    plan, session = run.plan, run.session
+    plan, reader = run.plan, run.reader
     overrides, mistakes = health.thresholds()
     for mistake in mistakes:
         context.log.error(f"left out: {mistake}")
-    rows = read_raw(session, plan, plan.last_known, valid=[raw.QUEUE_OFFSETS])
+    rows = reader.raw(plan.last_known, valid=[raw.QUEUE_OFFSETS])
     listed = committed = None
-    if plan.suspects & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
-        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan, plan.last_known)
+    if reader.validation.suspects & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
+        listed = reader.rows(raw.QUEUE_OFFSETS, plan.last_known)
     else:
         # progress.queues holds each row of the window: only unreachable brokers are missing.
         committed = rows.consumer_offsets
-        missing = read_only(session, raw.CONSUMER_OFFSETS, plan, plan.last_known)
+        missing = reader.only(raw.CONSUMER_OFFSETS, plan.last_known)
         rows = dataclasses.replace(rows, consumer_offsets=missing)
     computed_groups = groups(
-        read_snapshots(session, progress.QUEUES, plan),
+        reader.rows(progress.QUEUES),
         rows,
-        unreachable_frame(session, plan.unreachable),
+        reader.unreachable(),
         plan.window,
-        read_evidence(session, run.lake, plan),
+        reader.evidence(),
         listed=listed,
         system_topics=plan.system_topics,
         committed=committed,
-        witnesses=_witnesses(run),
+        witnesses=Witnesses(
+            reader.valid_if_any(raw.BROKER_METRICS), reader.valid_if_any(raw.CLIENT_QUEUES)
+        ),
     )
     with_states = with_health(
         computed_groups,
-        read_only(session, progress.GROUPS, plan, plan.recent),
-        read_snapshots(session, progress.QUEUES, plan, plan.recent),
-        read_valid(session, raw.CLIENT_QUEUES, plan, plan.recent),
-        observations_frame(session, plan.observations),
+        reader.only(progress.GROUPS, plan.recent),
+        reader.rows(progress.QUEUES, plan.recent),
+        reader.valid(raw.CLIENT_QUEUES, plan.recent),
+        reader.observations(),
         plan.window,
         overrides=overrides,
     )
-    return replaced(run, progress.GROUPS, with_states, lambda: _newest_totals(run))
-
-
-def _witnesses(run: Run) -> Witnesses:
-    """Return the sources of messages in flight besides offsets that have rows in the window."""
-    plan, session = run.plan, run.session
-    metrics, reports = (
-        read_valid(session, table, plan) if plan.has_rows(table) else None
-        for table in (raw.BROKER_METRICS, raw.CLIENT_QUEUES)
-    )
-    return Witnesses(metrics, reports)
+    return run.replace(progress.GROUPS, with_states, lambda: _newest_totals(run))
 
 
 def _newest_totals(run: Run) -> dict[str, Any]:
@@ -190,25 +158,21 @@ def _newest_totals(run: Run) -> dict[str, Any]:
 )
 def progress_topics(run: CurrentRun) -> dg.MaterializeResult:
     """Compute every topic: its messages, unreadable messages, and rate of production."""
-    plan, session = run.plan, run.session
-    earlier = {*plan.previous, *plan.last_known}
-    listed = None
-    if raw.QUEUE_OFFSETS.name in plan.suspects:
-        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan)
-    before = observed_an_hour_before(plan.known, plan.window, plan.settings.longest_gap)
+    plan, reader = run.plan, run.reader
+    are_suspect = raw.QUEUE_OFFSETS.name in reader.validation.suspects
     computed_topics = topics(
-        read_raw(session, plan, earlier, valid=[raw.QUEUE_OFFSETS, raw.TOPICS]),
-        listed,
-        read_hours(session, progress.TIMELINE, Window(plan.dated.start, plan.window.end)),
-        session.createDataFrame(list(before), "snapshot_id string, broker string"),
-        unreachable_frame(session, plan.unreachable),
+        reader.raw({*plan.previous, *plan.last_known}, valid=[raw.QUEUE_OFFSETS, raw.TOPICS]),
+        reader.rows(raw.QUEUE_OFFSETS) if are_suspect else None,
+        reader.hours(progress.TIMELINE, Window(plan.dated.start, plan.window.end)),
+        reader.observed_an_hour_before(),
+        reader.unreachable(),
         plan.window,
         plan.settings,
-        sources_frame(session, plan),
+        reader.sources(),
         plan.system_topics,
-        read_valid(session, raw.TOPIC_METRICS, plan) if plan.has_rows(raw.TOPIC_METRICS) else None,
+        reader.valid_if_any(raw.TOPIC_METRICS),
     )
-    return replaced(run, progress.TOPICS, computed_topics)
+    return run.replace(progress.TOPICS, computed_topics)
 
 
 @window_asset(
@@ -219,17 +183,17 @@ def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
     """Add up counters of replicas, next to the rates of our own offsets."""
     plan = run.plan
     if not plan.has_rows(raw.BROKER_STATS):
-        return replaced(run, progress.THROUGHPUT, None)
-    session, earlier = run.session, plan.around_counter_windows
+        return run.replace(progress.THROUGHPUT, None)
+    reader, earlier = run.reader, plan.around_counter_windows
     computed_throughput = throughput(
-        read_valid(session, raw.BROKER_STATS, plan),
-        read_valid(session, raw.QUEUE_OFFSETS, plan, earlier),
-        read_snapshots(session, progress.QUEUES, plan, earlier),
-        counter_windows_frame(session, plan.counter_windows),
-        read_valid(session, raw.BROKERS, plan),
+        reader.valid(raw.BROKER_STATS),
+        reader.valid(raw.QUEUE_OFFSETS, earlier),
+        reader.rows(progress.QUEUES, earlier),
+        reader.counter_windows(),
+        reader.valid(raw.BROKERS),
         plan.window,
     )
-    return replaced(run, progress.THROUGHPUT, computed_throughput)
+    return run.replace(progress.THROUGHPUT, computed_throughput)
 
 
 @window_asset(progress.PEAKS, progress.GROUPS)
@@ -250,23 +214,23 @@ def progress_capacity(
     """Compute the capacity of a group's members, and the members that the peak needs."""
     plan = run.plan
     if not plan.has_rows(raw.CLIENT_TOPICS):
-        return replaced(run, progress.CAPACITY, None)
+        return run.replace(progress.CAPACITY, None)
     overrides, mistakes = client_machine.overrides()
     for mistake in mistakes:
         context.log.error(f"left out: {mistake}")
-    session, hour = run.session, floor_hour(plan.window.start)
+    reader, hour = run.reader, floor_hour(plan.window.start)
     computed_capacity = capacity(
-        read_valid(session, raw.CLIENTS, plan),
-        read_valid(session, raw.CLIENT_TOPICS, plan, plan.before(MEASURED)),
-        read_valid(session, raw.CLIENT_QUEUES, plan),
-        read_hours(session, progress.GROUPS, Window(hour, plan.window.end)),
-        read_window(session, progress.PEAKS, Window(hour - PEAK, hour)),
+        reader.valid(raw.CLIENTS),
+        reader.valid(raw.CLIENT_TOPICS, plan.before(MEASURED)),
+        reader.valid(raw.CLIENT_QUEUES),
+        reader.hours(progress.GROUPS, Window(hour, plan.window.end)),
+        reader.hours(progress.PEAKS, Window(hour - PEAK, hour)),
         plan.window,
         client_machine.machine(),
         overrides,
         client_machine.sizing(),
     )
-    return replaced(run, progress.CAPACITY, computed_capacity)
+    return run.replace(progress.CAPACITY, computed_capacity)
 
 
 @window_asset(
@@ -277,53 +241,49 @@ def progress_capacity(
 )
 def progress_events(run: CurrentRun) -> dg.MaterializeResult:
     """Compute the events of queues and brokers, each transition once."""
-    plan, session, earlier = run.plan, run.session, run.plan.before_steps
-    # The run itself has just quarantined rows of the window.
-    quarantined = read_quarantine(run.lake, plan.window, plan.decisions)
-    hidden = united(plan.quarantined.hidden, quarantined.hidden)
-    queue_rows = read_snapshots(session, progress.QUEUES, plan, earlier)
+    plan, reader, earlier = run.plan, run.reader, run.plan.before_steps
+    hidden = united(plan.quarantined.hidden, reader.validation.hidden)
+    queue_rows = reader.rows(progress.QUEUES, earlier)
     computed_events = events(
         queue_rows,
-        read_snapshots(session, progress.GROUPS, plan, earlier),
-        read_valid(session, raw.CLIENTS, plan, earlier),
-        read_valid(session, raw.BROKERS, plan, earlier),
-        read_valid(session, raw.BROKER_STATS, plan),
-        steps_frame(session, with_lacking(plan.steps, hidden)),
+        reader.rows(progress.GROUPS, earlier),
+        reader.valid(raw.CLIENTS, earlier),
+        reader.valid(raw.BROKERS, earlier),
+        reader.valid(raw.BROKER_STATS),
+        reader.steps(with_lacking(plan.steps, hidden)),
     )
     of_topics = topic_events(
-        read_valid(session, raw.TOPICS, plan, earlier),
-        read_valid(session, raw.QUEUE_OFFSETS, plan, earlier),
-        steps_frame(session, plan.steps),
+        reader.valid(raw.TOPICS, earlier),
+        reader.valid(raw.QUEUE_OFFSETS, earlier),
+        reader.steps(plan.steps),
         plan.system_topics,
     )
     computed_events = computed_events.unionByName(of_topics)
     if plan.has_rows(raw.CLIENT_QUEUES):
         reported = plan.before(HISTORY)
         of_clients = client_events(
-            read_snapshots(session, progress.ASSIGNMENTS, plan, reported),
-            read_valid(session, raw.CLIENT_QUEUES, plan, reported),
-            read_valid(session, raw.CLIENTS, plan, reported),
+            reader.rows(progress.ASSIGNMENTS, reported),
+            reader.valid(raw.CLIENT_QUEUES, reported),
+            reader.valid(raw.CLIENTS, reported),
             queue_rows,
             plan.window,
             plan.system_topics,
         )
         computed_events = computed_events.unionByName(of_clients)
     if plan.has_rows(raw.BROKER_STATS):
-        logs = [each.snapshot_id for each in plan.known if not each.is_of_groups]
-        counters = read_valid(session, raw.BROKER_STATS, plan, plan.before(SLAVE_HISTORY))
+        logs = [snapshot.snapshot_id for snapshot in plan.known if not snapshot.is_of_groups]
+        counters = reader.valid(raw.BROKER_STATS, plan.before(SLAVE_HISTORY))
         of_slaves = slave_read_events(
             counters.where(~F.col("snapshot_id").isin(logs)) if logs else counters,
-            read_valid(session, raw.BROKERS, plan),
+            reader.valid(raw.BROKERS),
             queue_rows,
             plan.window,
         )
         computed_events = computed_events.unionByName(of_slaves)
-    return replaced(run, progress.EVENTS, computed_events)
+    return run.replace(progress.EVENTS, computed_events)
 
 
-_OF_MEMBERS = (progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS)
-
-_MEMBERS = (raw.SNAPSHOTS, raw.CLIENTS)
+_MEMBERS = (raw.SNAPSHOTS, raw.CLIENTS, quality.QUARANTINE)
 """The tables that each of these is computed from. Dagster 1.13 refuses to start a backfill of all
 assets where one asset of a step has a single parent and another has several."""
 
@@ -345,34 +305,23 @@ assets where one asset of a step has a single parent and another has several."""
     ],
     **ON_WINDOWS,
 )
-@planned
 def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     """Compute what only members report: who holds which queue, and who subscribes to what."""
-    if not _members_reported(run):
-        for table in _OF_MEMBERS:
-            yield replaced(run, table, None)
-        run.has_computed(*_OF_MEMBERS)
-        return
-    plan, session = run.plan, run.session
-    clients = read_valid(session, raw.CLIENTS, plan)
-    client_queues = read_valid(session, raw.CLIENT_QUEUES, plan, plan.before(HISTORY))
-    configured = read_valid(session, raw.TOPICS, plan)
-    assigned = assignments(clients, client_queues, configured, plan.window, plan.system_topics)
-    yield replaced(run, progress.ASSIGNMENTS, assigned)
-    assigned = read_snapshots(session, progress.ASSIGNMENTS, plan)
-    idle = idle_clients(assigned, clients, plan.window, plan.system_topics)
-    yield replaced(run, progress.IDLE_CLIENTS, idle)
-    yield replaced(run, progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))
-    run.has_computed(*_OF_MEMBERS)
-
-
-def _members_reported(run: Run) -> bool:
-    """Return whether a member reported queues or subscriptions in the window."""
     plan = run.plan
-    if plan.has_rows(raw.CLIENT_QUEUES):
-        return True
-    if not plan.has_rows(raw.CLIENTS):
-        return False
-    by_client = one_of("subscriptions_source", ["client"])
-    where = all_of(window_filter(raw.CLIENTS, plan.window), by_client)
-    return run.lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
+    if not plan.members_reported:
+        for table in (progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS):
+            yield run.replace(table, None)
+        return
+    reader = run.reader
+    clients = reader.valid(raw.CLIENTS)
+    assigned = assignments(
+        clients,
+        reader.valid(raw.CLIENT_QUEUES, plan.before(HISTORY)),
+        reader.valid(raw.TOPICS),
+        plan.window,
+        plan.system_topics,
+    )
+    yield run.replace(progress.ASSIGNMENTS, assigned)
+    idle = idle_clients(reader.rows(progress.ASSIGNMENTS), clients, plan.window, plan.system_topics)
+    yield run.replace(progress.IDLE_CLIENTS, idle)
+    yield run.replace(progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))

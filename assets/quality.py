@@ -4,9 +4,8 @@ Each table has a check of its whole suite. An expectation that a person wants to
 name has a check of its own besides, with its own severity.
 """
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -14,8 +13,7 @@ import dagster as dg
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_TABLES
 from assets.resources import QualityResource
-from assets.run import CurrentRun, Run, planned, replaced, window_asset
-from assets.windows import read_quarantined, read_snapshots, unique_in
+from assets.run import CurrentRun, Run, window_asset
 from expectations.adapter import validate
 from expectations.annotations import source_tables
 from expectations.brought_suites import TICK_CHECK, Brought, BroughtExpectation, Suite
@@ -27,15 +25,9 @@ from expectations.validation_results import (
     results_without_rows,
     usable_suites,
 )
-from lake.catalog import Lake
-from lake.conditions import all_of, one_of, window_filter
-from lake.run_plan import ALL_RAW, RunPlan
 from lake.schema import Table
 from lake.tables import TABLES, quality, raw
-from lake.window import HOUR, Window
-
-# Dagster warns for each step behind a check without a result: an empty table is no fault.
-logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
+from lake.validation import NOT_VALIDATED, Validation, outcomes_of, suspect_tables
 
 VALIDATED = tuple(TABLES[name] for name in TICK_EXPECTATIONS)
 
@@ -80,7 +72,6 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         can_subset=True,
         **ON_TABLES,
     )
-    @planned
     def validated(
         context: dg.AssetCheckExecutionContext, run: CurrentRun, quality_settings: QualityResource
     ) -> Iterator[dg.AssetCheckResult]:
@@ -92,7 +83,6 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         }
         results = [result for results in found.values() for result in results]
         if namespace == raw.SNAPSHOTS.namespace:
-            run.validated(suspect_tables(results, run.plan))
             results += usable_suites(now_brought, mistakes)
         if not run.plan.window.empty:
             judged_until = max((each.observed_at for each in run.plan.new), default=None)
@@ -121,17 +111,13 @@ def _validate(
     Without rows no Spark query runs, unless a person brings a suite, which may demand rows.
     """
     plan = run.plan
-    is_raw = table.name in ALL_RAW
+    is_raw = table.namespace == raw.SNAPSHOTS.namespace
     has_rows = plan.has_rows(table) if is_raw else run.lake.has_rows(table, plan.window)
     if not has_rows and (plan.window.empty or not brought):
         return results_without_rows(table.name, (*expectations, *brought))
-    session = run.session
-    others = {
-        name: read_snapshots(session, TABLES[name], plan)
-        for name in source_tables(table.name, expectations)
-    }
-    rows = read_snapshots(session, table, plan)
-    frames = {**others, table.name: rows}
+    reader = run.reader_with(NOT_VALIDATED)
+    others = {name: reader.rows(TABLES[name]) for name in source_tables(table.name, expectations)}
+    rows = reader.rows(table)
     return validate(
         rows,
         table.name,
@@ -139,58 +125,19 @@ def _validate(
         expectations,
         plan.decisions,
         brought=brought,
-        unique=unique_in(plan, frames),
+        unique=reader.unique_in({**others, table.name: rows}),
     )
-
-
-def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozenset[str]:
-    """Return names of the raw tables that may contain rows that are no measurements.
-
-    A search for such rows takes longer than the computation on valid ones, and there are hardly
-    ever any. The expectations have just validated the window. Quarantined rows of earlier snapshots
-    are in the quarantine, or a person has decided on them.
-
-    Args:
-        results: the validation results of the window; a table without any is a suspect.
-        plan: the plan of the run.
-    """
-    found = list(results)
-    not_validated = {table.name for table in raw.ALL} - {result.table for result in found}
-    # Not by success: an expectation may tolerate rows that it quarantines. None = not validated.
-    violated = {
-        result.table
-        for result in found
-        if result.severity == "quarantine" and result.unexpected != 0
-    }
-    decided = {decision.table for decision in plan.decisions}
-    return frozenset(not_validated | violated | decided | plan.quarantined.tables)
 
 
 @window_asset(quality.QUARANTINE, *raw.ALL)
 def quarantine(run: CurrentRun) -> dg.MaterializeResult:
     """Quarantine raw rows that are no measurements; nothing is computed on them.
 
-    A recomputation validates no raw rows before, so all tables are suspects until here.
+    A recomputation validates no raw rows before, so all tables are suspects.
     """
-    plan = run.plan
-    found = read_quarantined(run.session, plan) if plan.suspects else None
-    result = replaced(run, quality.QUARANTINE, found)
-    run.validated(plan.suspects & tables_with_quarantined_rows(run.lake, plan))
-    return result
-
-
-def tables_with_quarantined_rows(lake: Lake, plan: RunPlan) -> frozenset[str]:
-    """Return names of the tables of which a row is quarantined, or has been decided on.
-
-    All rows of the other tables are valid: nothing needs to search them for others.
-
-    Args:
-        lake: the tables, after the window of ``quality.quarantine`` was replaced.
-        plan: the plan of the run.
-    """
-    quarantined = lake.read(quality.QUARANTINE, plan.window, columns=("table",))["table"]
-    decided = {decision.table for decision in plan.decisions}
-    return frozenset({*quarantined.unique().to_pylist()} | decided | plan.quarantined.tables)
+    suspects = suspect_tables(outcomes_of(run.lake, run.run_id), run.plan)
+    invalid = run.reader_with(Validation(suspects=suspects)).invalid() if suspects else None
+    return run.replace(quality.QUARANTINE, invalid)
 
 
 decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QUARANTINE)])
@@ -296,21 +243,13 @@ def _shown(result: ValidationResult) -> dict[str, Any]:
 @window_asset(quality.RESULTS, *VALIDATED)
 def results(run: CurrentRun) -> dg.MaterializeResult:
     """Report the outcome of every expectation that this run validated."""
-    found = _results_of(run.lake, run.run_id)
-    failed = sorted({row["expectation"] for row in found if row["success"] is False})
+    outcomes = outcomes_of(run.lake, run.run_id)
+    failed = sorted({outcome.expectation for outcome in outcomes if outcome.success is False})
     return dg.MaterializeResult(
         metadata=written(
-            len(found), run.plan.window, failed=len(failed), failed_expectations=failed
+            len(outcomes), run.plan.window, failed=len(failed), failed_expectations=failed
         )
     )
-
-
-def _results_of(lake: Lake, run_id: str) -> list[Mapping[str, Any]]:
-    """Return expectation and success of each validation result of a run under way."""
-    now = datetime.now(UTC)
-    last_day = window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR))
-    of_run = all_of(last_day, one_of("run_id", [run_id]))
-    return lake.read(quality.RESULTS, of_run, columns=("expectation", "success")).to_pylist()
 
 
 def tick_checks(brought: Brought) -> list[dg.AssetChecksDefinition]:

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
 from assets.partitions import ON_TABLES, chosen_hours
 from assets.quality import check_of, check_results, own_checks_of, specs_of
+from assets.reader import Reader
 from assets.resources import LakeResource, QualityResource
-from assets.windows import read_window
 from expectations.adapter import validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
@@ -29,10 +27,8 @@ from expectations.validation_results import (
     results_without_rows,
     usable_suites,
 )
-from lake.catalog import Lake
 from lake.run_plan import RunPlan, plan_run
-from lake.schema import Table
-from lake.tables import TABLES, quality, raw
+from lake.tables import TABLES, quality
 from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
 from settings.instants import utc_instant
@@ -117,11 +113,11 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         now = datetime.now(UTC)
         tags = context.run.tags
         plan = plan_run(lake.lake, config.window(now, tags), lake.history_settings)
-        session = spark.session_for(plan.rows)
+        reader = Reader(session=spark.session_for(plan.rows), lake=lake.lake, plan=plan)
         suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
         now_brought, mistakes = quality_settings.brought(context)
         docs = DataDocs(folder(lake.lake.home))
-        hour = _Hour(lake.lake, session, plan, docs, now)
+        hour = _Hour(reader, docs, now)
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
@@ -158,9 +154,7 @@ def _newest_of(plan: RunPlan) -> datetime:
 class _Hour:
     """The hour that is validated, and where Great Expectations' results are kept."""
 
-    lake: Lake
-    session: SparkSession
-    plan: RunPlan
+    reader: Reader
     docs: DataDocs
     validated_at: datetime
 
@@ -171,16 +165,17 @@ class _Hour:
         brought: Sequence[BroughtExpectation],
     ) -> list[ValidationResult]:
         """Validate a table's rows; without rows only suites that people bring run."""
-        if not self.lake.has_rows(TABLES[name], self.plan.window) and not brought:
+        reader, table = self.reader, TABLES[name]
+        if not reader.lake.has_rows(table, reader.plan.window) and not brought:
             self.docs.remove(name)
             return results_without_rows(name, expectations)
         others = {
-            other: _rows(self.session, TABLES[other], self.plan, before)
+            other: reader.stored(TABLES[other], before)
             for other, before in source_tables(name, expectations).items()
         }
-        rows = _rows(self.session, TABLES[name], self.plan)
+        rows = reader.stored(table)
         keep = partial(self.docs.keep, validated_at=self.validated_at)
-        return validate(rows, name, others, expectations, self.plan.decisions, keep, brought)
+        return validate(rows, name, others, expectations, reader.plan.decisions, keep, brought)
 
 
 @dg.asset(
@@ -201,21 +196,3 @@ def data_docs(lake: LakeResource) -> dg.MaterializeResult:
 def folder(home: Home) -> Path:
     """Return the folder of the pages."""
     return home.path / "data_docs"
-
-
-def _rows(
-    session: SparkSession, table: Table, plan: RunPlan, before: timedelta = timedelta(0)
-) -> DataFrame:
-    """Read the rows of an hour; of raw tables only rows of loaded snapshots or without one.
-
-    Args:
-        session: the Spark session.
-        table: the table.
-        plan: the plan of the hour.
-        before: how far before the hour rows are read too.
-    """
-    rows = read_window(session, table, Window(plan.window.start - before, plan.window.end))
-    if table.namespace != "raw" or table is raw.SNAPSHOTS:
-        return rows
-    loaded = [*plan.before(before), *plan.snapshot_ids]
-    return rows.where(F.col("snapshot_id").isNull() | F.col("snapshot_id").isin(loaded))

@@ -105,9 +105,8 @@ def raw_tables(
     context: dg.AssetExecutionContext, run: CurrentRun
 ) -> Iterator[dg.MaterializeResult]:
     """Load every landed snapshot that is not in ``raw.*`` yet, whatever its hour."""
-    run.begin()
+    run.alone()
     loaded = load(run.lake, run.since)
-    run.make_plan()
     if loaded.too_old:
         context.log.warning(
             f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
-from assets.windows import read_window
+from assets.reader import read_windows
 from lake.catalog import Lake
 from lake.replacement import around_files, rows_outside
 from lake.schema import Table
@@ -35,8 +35,8 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     around = around_files(lake, table, window)
     kept = rows_outside(lake, table, window, around)
     if kept:
-        found = read_window(frame.sparkSession, table, around)
-        outside = found.where(~inside(window, table.instant))
+        stored = read_windows(frame.sparkSession, table, around)
+        outside = stored.where(~inside(window, table.instant))
         rows = rows.unionByName(outside.select(*table.column_names))
     try:
         _writer(rows, table, base).overwrite(stored_in(around, table.instant))

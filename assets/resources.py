@@ -1,5 +1,10 @@
 """Dagster resources of the assets: tables, clusters, rules. `orchestration` configures them."""
 
+import logging
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -12,7 +17,6 @@ from pydantic import Field, PrivateAttr
 from alerting.rules.files import RuleSet, read_rule_set, valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
-from assets.longest_time import ended_after
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
 from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
@@ -32,6 +36,10 @@ from settings.health_thresholds import Override
 from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
 from settings.machines import Machine, MachineOverride, Sizing
+
+GRACE_SECONDS = 20.0
+"""Longest time for an interrupted run to end. It may wait for a response that never comes, as of
+an engine that hangs. A kill loses nothing."""
 
 
 class LakeResource(dg.ConfigurableResource):
@@ -88,12 +96,13 @@ class LakeResource(dg.ConfigurableResource):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
         """Tag the run that has the resource, and release its lease when it ends."""
-        with ExitStack() as longest_time:
+        with ExitStack() as of_run:
             if context.run and context.instance:
                 run_id, tags = context.run.run_id, context.run.tags
                 longest = {**longest_time_tag(tags, timedelta(minutes=self.run_minutes)), **tags}
                 context.instance.add_run_tags(run_id, {**longest, **process_tags(run_id)})
-                longest_time.enter_context(ended_after(float(longest[LONGEST_TAG])))
+                of_run.enter_context(ended_after(float(longest[LONGEST_TAG])))
+                of_run.enter_context(_no_line_for_skipped_steps())
                 report = context.log.info if context.log else lambda _: None
                 recover(self.lake, context.log.warning if context.log else report)
                 waiting = "waiting for the run of {}".format
@@ -253,3 +262,59 @@ class ClientMachineResource(dg.ConfigurableResource):
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
         """Return the machines of single groups that the file now contains, and its mistakes."""
         return machines_file.read(Path(self.path), required=self.required)
+
+
+@contextmanager
+def ended_after(seconds: float, grace: float = GRACE_SECONDS) -> Iterator[None]:
+    """End this process if the context lasts longer than its time, with the reason printed.
+
+    Dagster's daemon ends such runs too, and so does every command that starts a run. A command line
+    may have no daemon, and the next command may run much later; until then no other run could
+    change the tables. The process is first interrupted as by Ctrl-C, then killed, which frees its
+    lease.
+
+    Args:
+        seconds: the longest time.
+        grace: seconds from the interrupt to the end by force.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        if over.wait(seconds):
+            return
+        _say(f"the run has taken longer than {seconds:g} s (TIDEMARK_RUN_MINUTES): it ends now")
+        os.kill(os.getpid(), signal.SIGINT)
+        # The system ends the process if this thread does not get its turn either.
+        signal.setitimer(signal.ITIMER_REAL, 2 * grace)
+        if not over.wait(grace):
+            _say(f"it did not end within {grace:g} s and is killed; the next run does its work")
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    thread = threading.Thread(target=watch, name="longest-time", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(grace)
+
+
+def _say(line: str) -> None:
+    # Not print: the thread that is stuck may hold the lock of the stream.
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"tidemark: {line}\n".encode())
+
+
+@contextmanager
+def _no_line_for_skipped_steps() -> Iterator[None]:
+    """Keep Dagster from warning of each step behind a check without a result, as of an empty table.
+
+    Such a table is no fault, and Dagster gives these lines no level of their own.
+    """
+    logger = logging.getLogger("dagster._core.execution.plan.active")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

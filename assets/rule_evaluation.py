@@ -8,23 +8,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from alerting.incidents.incident import Alert, Evaluation, Incident
-from alerting.incidents.life_cycle import PIPELINE_KINDS
+from alerting.incidents.inhibition import HIDDEN
+from alerting.incidents.life_cycle import PIPELINE_KINDS, advance, is_current
 from alerting.rules.base import AppliedRule
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
-from assets.windows import read_loaded, read_windows
+from assets.reader import read_hours, read_windows
 from lake import history
 from lake.catalog import Lake
 from lake.conditions import any_of, window_filter
 from lake.history import LoadedSnapshot
 from lake.listed_groups import listing_all_groups
 from lake.schema import Table
-from lake.tables import raw
+from lake.tables import progress, raw
+from lake.typed_rows import typed_rows
 from lake.window import Window
 from spark.alerts.evaluated_rule import EvaluatedRule
-from spark.alerts.evaluation import evaluate_subjects, tables_to_read
+from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, compares_growth
 from spark.alerts.sources import SOURCES
+from spark.session.configuration import SparkResource
 
 MOST_ROWS = 100_000
 """Rows that are evaluated at a time for incidents; their outcomes must fit into memory."""
@@ -73,18 +77,27 @@ def read_rows(
     def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
         if min(each.start for each in windows) < since:
             left_out = _files_left_out(lake, windows, known)
-            found = read_windows(session, table, windows)
-            return found.where(~F.col("snapshot_id").isin(left_out)) if left_out else found
+            stored = read_windows(session, table, *windows)
+            return stored.where(~F.col("snapshot_id").isin(left_out)) if left_out else stored
         wanted = [
             snapshot for snapshot in known if any(snapshot.observed_at in each for each in windows)
         ]
-        return read_loaded(session, table, wanted)
+        return _rows_of(session, table, wanted)
 
     return {
         table.name: rows(table, windows)
         for table, windows in tables_to_read(rules, window, outages)
         if table not in optional or lake.has_rows(table, window)
     }
+
+
+def _rows_of(session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]) -> DataFrame:
+    """Read the rows of a table that belong to given snapshots, which are in order of time."""
+    if not snapshots:
+        return session.table(table.name).where(F.lit(False))
+    rows = read_hours(session, table, history.window_of(snapshots))
+    ids = [snapshot.snapshot_id for snapshot in snapshots]
+    return rows.where(F.col("snapshot_id").isin(ids))
 
 
 def _files_left_out(
@@ -198,3 +211,56 @@ def _gone(
     }
     of_all = listing_all_groups(lake, list(dict.fromkeys(missing.values())))
     return {outcome for outcome, snapshot in missing.items() if snapshot.snapshot_id in of_all}
+
+
+def replay(
+    lake: Lake,
+    spark: SparkResource,
+    rules: Sequence[Rule],
+    window: Window,
+    inhibitions: Sequence[Inhibition] = HIDDEN,
+) -> list[Incident]:
+    """Return the incidents that rules would have made in a window, by opening; write nothing.
+
+    The evaluation and the life cycle are those of runs. Rules about the pipeline are not evaluated:
+    they depend on the clock.
+
+    Args:
+        lake: the tables; only computed snapshots count.
+        spark: runs the evaluation.
+        rules: to try.
+        window: the past.
+        inhibitions: which incidents inhibit others.
+    """
+    computed = set(
+        lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))["snapshot_id"].to_pylist()
+    )
+    known = history.whole_clusters(history.loaded_snapshots(lake, history.remembered(window)))
+    snapshots = [
+        snapshot
+        for snapshot in known
+        if snapshot.observed_at in window and snapshot.snapshot_id in computed
+    ]
+    evaluated = evaluated_rules(rules)
+    if not snapshots or not evaluated:
+        return []
+    rows_of_groups = lake.count(progress.GROUPS, window)
+    session = spark.session_for(rows_of_groups)
+    by_name = {rule.name: rule for rule in rules}
+    standing: list[Incident] = []
+    finished: list[Incident] = []
+    for mine in batches(snapshots, rows_of_groups):
+        part = history.window_of(mine)
+        outages = outages_before(known, evaluated, part)
+        compared = read_rows(session, lake, evaluated, part, known, outages)
+        rows = evaluate(evaluated, compared, part, outages).toArrow()
+        alerts = sorted(typed_rows(rows, Alert), key=lambda alert: alert.observed_at)
+        evaluated_now = evaluations(session, lake, evaluated, mine, known, alerts, standing)
+        after = advance(standing, evaluated_now, by_name, inhibitions=inhibitions)
+        standing = [incident for incident in after if is_current(incident, part.end)]
+        kept = {incident.incident_id for incident in standing}
+        finished += [incident for incident in after if incident.incident_id not in kept]
+    return sorted(
+        [*finished, *standing],
+        key=lambda incident: (incident.opened_at, incident.rule, incident.subject),
+    )

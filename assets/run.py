@@ -1,127 +1,143 @@
-"""A run as the bodies of assets see it: its tables, its Spark session and its plan."""
+"""A run as the bodies of assets see it: its tables, its Spark session, plan and validation."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial, wraps
-from inspect import isgeneratorfunction
-from typing import Any, TypeVar
+from functools import cached_property, partial, wraps
+from typing import Any
 
 import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
+from assets.reader import Reader
 from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
+from lake.hidden_queues import read_quarantine
 from lake.retention import raw_since
 from lake.run_plan import RunPlan, plan_run
 from lake.schema import Table
+from lake.tables import quality
+from lake.validation import (
+    Validation,
+    outcomes_of,
+    suspect_tables,
+    tables_with_quarantined_rows,
+)
 from settings.history import HistorySettings
 from spark.session.configuration import SparkResource
 
-_T = TypeVar("_T")
 
-
+@dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of Dagster, from its first step to its last.
+    """One run of Dagster, from its first step to its last; no step changes anything of it.
 
-    Its plan cannot be made before the run starts, because a tick learns its window only by loading.
-    The plan is no asset or step either, because a person who materializes one asset in the Dagster
-    UI selects no other step. So the step that loads makes the plan, or the first step that computes
-    where none loads (`planned`), and every later step gets the same plan. A plan never changes;
-    validation replaces it once by a plan that names the suspect tables.
+    Plan and validation are frozen values that are made from stored state alone, once, where a step
+    first needs them. So a person may materialize any asset alone, and every step of a whole run
+    gets the same ones. They are no assets, because one asset alone has no step before it.
 
     Attributes:
         lake: the tables.
         run_id: Dagster's id of the run.
+        tags: Dagster's tags of the run, which name its hours.
+        settings: how far back the run reads.
+        spark: opens the Spark session.
+        alone: makes sure that this run alone changes the tables, at first by waiting for others;
+            raises `Failure` where another run took too long, and `LeaseError` where leases cannot
+            be had or this run lost its own.
+        recorded: returns the tables that Dagster has recorded as materialized by the run.
     """
 
-    def __init__(
-        self,
-        lake: Lake,
-        spark: SparkResource,
-        settings: HistorySettings,
-        run_id: str,
-        tags: Mapping[str, str],
-        alone: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.lake = lake
-        self.run_id = run_id
-        self._spark = spark
-        self._settings = settings
-        self._tags = tags
-        self._alone = alone
-        self._plan: RunPlan | None = None
-        self._computed: set[str] = set()
-
-    @property
-    def plan(self) -> RunPlan:
-        """The plan of the run.
-
-        Raises:
-            RuntimeError: no step has made it yet.
-        """
-        if self._plan is None:
-            raise RuntimeError("this run has no plan yet: the step lacks the decorator `planned`")
-        return self._plan
-
-    @property
-    def session(self) -> SparkSession:
-        """The Spark session, configured for as many rows as the plan expects."""
-        return self._spark.session_for(self.plan.rows)
-
-    def begin(self) -> None:
-        """Make sure that this run alone changes the tables, at first by waiting for others.
-
-        Raises:
-            Failure: another run took too long.
-            LeaseError: leases cannot be had, or this run lost its own.
-        """
-        self._alone()
+    lake: Lake
+    run_id: str
+    tags: Mapping[str, str]
+    settings: HistorySettings
+    spark: SparkResource
+    alone: Callable[[], None]
+    recorded: Callable[[], frozenset[str]]
 
     @property
     def since(self) -> datetime:
         """The instant from which on ticks compute loaded snapshots."""
-        return tick_since(self._settings.days)
+        return tick_since(self.settings.days)
 
-    def make_plan(self) -> None:
-        """Make the plan of the run, unless an earlier step has.
+    @cached_property
+    def plan(self) -> RunPlan:
+        """The plan of the run. A tick learns its window only by loading, so `raw` loads before.
 
         Raises:
             Failure: the run recomputes hours whose raw rows have been removed, so it would remove
                 the rows computed from them.
         """
-        self.begin()
-        if self._plan is not None:
-            return
-        window = run_window(self._tags, self.lake, self._settings.days)
+        self.alone()
+        window = run_window(self.tags, self.lake, self.settings.days)
         since = raw_since(self.lake.shared.state)
-        if since and window.start < since and not is_tick(self._tags):
+        if since and window.start < since and not is_tick(self.tags):
             raise dg.Failure(
                 f"raw rows before {since:%Y-%m-%dT%H:%MZ} have been removed, and what was "
                 "computed from them stays as it is: recompute from then on",
                 allow_retries=False,
             )
-        self._plan = plan_run(self.lake, window, self._settings)
+        return plan_run(self.lake, window, self.settings)
 
-    def has_computed(self, *tables: Table) -> None:
-        """Remember that the window of these tables is computed."""
-        self._computed.update(table.name for table in tables)
+    @cached_property
+    def validation(self) -> Validation:
+        """The outcome of validation, for all steps after the quarantine.
+
+        A run without the quarantine has only the outcomes of its expectations, or none.
+        """
+        plan = self.plan
+        quarantined = read_quarantine(self.lake, plan.window, plan.decisions)
+        if self.lacks([quality.QUARANTINE]):
+            suspects = suspect_tables(outcomes_of(self.lake, self.run_id), plan)
+        else:
+            suspects = tables_with_quarantined_rows(quarantined, plan)
+        return Validation(suspects=suspects, hidden=quarantined.hidden)
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session, configured for as many rows as the plan expects."""
+        return self.spark.session_for(self.plan.rows)
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of the computations, for all steps after the quarantine."""
+        return self.reader_with(self.validation)
+
+    def reader_with(self, validation: Validation) -> Reader:
+        """Return a reader by the plan of the run and an outcome of validation."""
+        return Reader(session=self.session, lake=self.lake, plan=self.plan, validation=validation)
 
     def lacks(self, tables: Iterable[Table]) -> list[str]:
-        """Return names of those tables whose window this run has not computed.
+        """Return names of those tables whose window this run has not computed so far.
 
         A run by hand of some assets, or the repetition of a failed run, lacks the steps of others.
         """
-        return [table.name for table in tables if table.name not in self._computed]
+        recorded = self.recorded()
+        return [table.name for table in tables if table.name not in recorded]
 
-    def validated(self, suspects: frozenset[str]) -> None:
-        """Replace the plan by one with the result of validation.
+    def replace(
+        self,
+        table: Table,
+        frame: DataFrame | None,
+        details: Callable[[], dict[str, Any]] = dict,
+    ) -> dg.MaterializeResult:
+        """Replace the run's window of a table and describe the materialization.
 
         Args:
-            suspects: names of the raw tables that may contain rows that are no measurements.
+            table: the table.
+            frame: the rows of the window; None where there are none, which costs no Spark job.
+            details: returns more metadata, and is called when the rows are written.
         """
-        self._plan = self.plan.with_suspects(suspects)
+        window = self.plan.window
+        self.alone()
+        if frame is None:
+            rows = clear_window(table, window, self.lake)
+        else:
+            rows = write_window(frame, table, window, self.lake)
+        metadata = written(rows, window, **details())
+        return dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)
 
 
 CurrentRun = dg.ResourceParam[Run]
@@ -134,31 +150,24 @@ CurrentRun = dg.ResourceParam[Run]
 def run_resource(context: dg.InitResourceContext) -> Run:
     """Make the run of a process; Dagster makes one for each run and passes it to all its steps."""
     lake, spark = context.resources.lake, context.resources.spark
-    assert context.run, "only runs have a plan"
-    run_id, tags = context.run.run_id, context.run.tags
+    assert context.run and context.instance, "only runs have a plan"
     report = context.log.info if context.log else lambda _: None
-    alone = partial(lake.alone, report)
-    return Run(lake.lake, spark, lake.history_settings, run_id, tags, alone)
+    return Run(
+        lake=lake.lake,
+        run_id=context.run.run_id,
+        tags=context.run.tags,
+        settings=lake.history_settings,
+        spark=spark,
+        alone=partial(lake.alone, report),
+        recorded=partial(recorded_tables, context.instance, context.run.run_id),
+    )
 
 
-def planned(body: Callable[..., _T]) -> Callable[..., _T]:
-    """Hand a body the run with its plan, which is made here unless an earlier step has made it.
-
-    Dagster takes several results only from a generator, so a generator stays one.
-    """
-
-    @wraps(body)
-    def step(*context: Any, run: Run, **resources: Any) -> Any:
-        run.make_plan()
-        return body(*context, run=run, **resources)
-
-    @wraps(body)
-    def steps(*context: Any, run: Run, **resources: Any) -> Any:
-        run.make_plan()
-        results: Any = body(*context, run=run, **resources)
-        yield from results
-
-    return steps if isgeneratorfunction(body) else step
+def recorded_tables(instance: dg.DagsterInstance, run_id: str) -> frozenset[str]:
+    """Return names of the tables that Dagster has recorded as materialized by a run."""
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    keys = (event.get_dagster_event().asset_key for event in events)
+    return frozenset(".".join(key.path) for key in keys if key)
 
 
 def window_asset(
@@ -166,8 +175,8 @@ def window_asset(
 ) -> Callable[[Callable[..., dg.MaterializeResult]], dg.AssetsDefinition]:
     """Declare the asset of a table of which each run replaces its window.
 
-    The decorated body reads by the plan, calls one pure function and returns `replaced`. It is not
-    called when the window is empty, because a tick found nothing to compute.
+    The decorated body reads by the run's reader, calls one pure function and replaces the window.
+    It is not called when the window is empty, because a tick had nothing to compute.
 
     Args:
         table: the table.
@@ -175,44 +184,14 @@ def window_asset(
     """
 
     def declared(body: Callable[..., dg.MaterializeResult]) -> dg.AssetsDefinition:
-        @planned
         @wraps(body)
         def step(*context: Any, run: Run, **resources: Any) -> dg.MaterializeResult:
             if run.plan.window.empty:
-                result = replaced(run, table, None)
-            else:
-                result = body(*context, run=run, **resources)
-            run.has_computed(table)
-            return result
+                return run.replace(table, None)
+            return body(*context, run=run, **resources)
 
-        return dg.asset(
-            **described(table),
-            deps=[key_of(each) for each in deps],
-            **ON_WINDOWS,
-        )(step)
+        return dg.asset(**described(table), deps=[key_of(source) for source in deps], **ON_WINDOWS)(
+            step
+        )
 
     return declared
-
-
-def replaced(
-    run: Run,
-    table: Table,
-    frame: DataFrame | None,
-    details: Callable[[], dict[str, Any]] = dict,
-) -> dg.MaterializeResult:
-    """Replace the run's window of a table and describe the materialization.
-
-    Args:
-        run: the run.
-        table: the table.
-        frame: the rows of the window; None where there are none, which costs no Spark job.
-        details: more metadata, read when the rows are written.
-    """
-    window = run.plan.window
-    run.begin()
-    if frame is None:
-        rows = clear_window(table, window, run.lake)
-    else:
-        rows = write_window(frame, table, window, run.lake)
-    metadata = written(rows, window, **details())
-    return dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)

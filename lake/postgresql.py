@@ -160,6 +160,14 @@ class _PostgresqlLease(Lease):
             connection.execute(_FREE, {"key": self._key})
 
 
+_NO_TABLE = "42P01"
+"""Code of PostgreSQL's errors about a table that does not exist."""
+
+
+class _NotMadeError(Exception):
+    """Nobody has written shared state, so its table does not exist."""
+
+
 class PostgresqlState(State):
     """Texts as rows of the table ``tidemark_state``, which the first writer makes.
 
@@ -173,17 +181,14 @@ class PostgresqlState(State):
 
     @cached_property
     def _engine(self) -> Engine:
-        engine = _engine_of(self._uri, pool_size=1, max_overflow=4, pool_pre_ping=True)
-        # Two that create it at once: one fails in the server's own tables, and finds it next.
-        with engine.connect() as connection, suppress(SQLAlchemyError):
-            connection.execute(_CREATE)
-        return engine
+        return _engine_of(self._uri, pool_size=1, max_overflow=4, pool_pre_ping=True)
 
     def read(self, name: str) -> str | None:
         """See `State`."""
         query = sa.text("select content from tidemark_state where name = :name")
-        with self._connected() as connection:
+        with suppress(_NotMadeError), self._connected() as connection:
             return connection.execute(query, {"name": name}).scalar()
+        return None
 
     def write(self, name: str, text: str) -> None:
         """See `State`."""
@@ -191,21 +196,29 @@ class PostgresqlState(State):
             "insert into tidemark_state (name, content) values (:name, :content) "
             "on conflict (name) do update set content = excluded.content, written_at = now()"
         )
+        row = {"name": name, "content": text}
+        with suppress(_NotMadeError), self._connected() as connection:
+            connection.execute(statement, row)
+            return
         with self._connected() as connection:
-            connection.execute(statement, {"name": name, "content": text})
+            # Two that make it at once: one fails in the server's own tables.
+            with suppress(SQLAlchemyError):
+                connection.execute(_CREATE)
+            connection.execute(statement, row)
 
     def remove(self, name: str) -> None:
         """See `State`."""
         statement = sa.text("delete from tidemark_state where name = :name")
-        with self._connected() as connection:
+        with suppress(_NotMadeError), self._connected() as connection:
             connection.execute(statement, {"name": name})
 
     def names(self, folder: str = "") -> list[str]:
         """See `State`."""
         query = sa.text("select name from tidemark_state where starts_with(name, :folder)")
-        with self._connected() as connection:
-            found = connection.execute(query, {"folder": f"{folder}/" if folder else ""})
-            return sorted(found.scalars())
+        with suppress(_NotMadeError), self._connected() as connection:
+            rows = connection.execute(query, {"folder": f"{folder}/" if folder else ""})
+            return sorted(rows.scalars())
+        return []
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -213,6 +226,8 @@ class PostgresqlState(State):
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
+            if getattr(getattr(error, "orig", None), "pgcode", None) == _NO_TABLE:
+                raise _NotMadeError from error
             raise StateError(
                 f"shared state cannot be used: {self._place}: {essence(str(error))}"
             ) from error

@@ -1,11 +1,12 @@
 """The plan of one run: all inputs of its computations, decided once before the first of them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from lake import clocks
 from lake.catalog import Lake
+from lake.conditions import all_of, one_of, window_filter
 from lake.counter_windows import CounterWindow, counter_windows
 from lake.decisions import Decision, decisions
 from lake.hidden_queues import Quarantined, read_quarantine
@@ -26,8 +27,6 @@ from lake.unreachable_brokers import UnreachableBroker, unreachable_brokers
 from lake.window import Window
 from settings.constants import MEMORY
 from settings.history import DEFAULT_HISTORY, HistorySettings
-
-ALL_RAW = frozenset(table.name for table in raw.ALL)
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class RunPlan:
         system_topics: topics of RocketMQ itself that no name shows, by cluster.
         decisions: decisions of people on quarantined rows of `reach`.
         quarantined: quarantined rows of `reach` before the window.
-        suspects: names of the raw tables that may contain rows that are no measurements. Until
-            expectations have validated the window these are all of them.
+        members_reported: whether a member reported its queues or subscriptions in the window.
         settings: how far back the run reads.
     """
 
@@ -72,7 +70,7 @@ class RunPlan:
     system_topics: NamedTopics = ()
     decisions: tuple[Decision, ...] = ()
     quarantined: Quarantined = field(default_factory=Quarantined)
-    suspects: frozenset[str] = ALL_RAW
+    members_reported: bool = False
     settings: HistorySettings = DEFAULT_HISTORY
 
     @property
@@ -121,10 +119,6 @@ class RunPlan:
     def has_rows(self, *tables: Table) -> bool:
         """Return whether one of these raw tables has rows in the window."""
         return any(table.name in self.filled for table in tables)
-
-    def with_suspects(self, tables: Iterable[str]) -> "RunPlan":
-        """Return the plan with the suspect tables that validation has left."""
-        return replace(self, suspects=frozenset(tables))
 
 
 def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HISTORY) -> RunPlan:
@@ -175,8 +169,18 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         system_topics=system_topics(lake, window) if raw.TOPICS.name in filled else (),
         decisions=decided,
         quarantined=quarantined,
+        members_reported=_members_reported(lake, window, filled),
         settings=settings,
     )
+
+
+def _members_reported(lake: Lake, window: Window, filled: Collection[str]) -> bool:
+    if raw.CLIENT_QUEUES.name in filled:
+        return True
+    if raw.CLIENTS.name not in filled:
+        return False
+    where = all_of(window_filter(raw.CLIENTS, window), one_of("subscriptions_source", ["client"]))
+    return lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
 
 
 def _reach(window: Window, settings: HistorySettings) -> Window:

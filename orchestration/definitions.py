@@ -26,8 +26,8 @@ from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
 from expectations.brought_suites import read
-from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.shared import Shared
 from orchestration.jobs import jobs_with, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
@@ -62,7 +62,12 @@ def build(
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
     **overrides: Any,
 ) -> dg.Definitions:
-    """Return fresh definitions.
+    """Return fresh definitions; nothing is written, and this process stays as it is.
+
+    Two things are read, because Dagster knows checks and partitions only from its definitions: the
+    suites that people bring, whose Python files are executed for that, and from when on raw rows
+    are kept. Each run needs the same suites, so a process of its own for them would cost every run
+    the seconds in which Great Expectations is imported twice.
 
     Args:
         settings: the settings of the process.
@@ -98,8 +103,9 @@ def build(
 def _computable_since(settings: Settings) -> datetime:
     """Return the first hour that can be computed, as far as it is known while code is loaded."""
     try:
-        lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
-        return computable_since(lake.shared.state, settings.history_days)
+        config = CatalogConfig.of(settings.home, settings.catalog)
+        shared = config.shared or Shared.of_home(settings.home)
+        return computable_since(shared.state, settings.history_days)
     except (OSError, SettingsError):
         # Nothing may keep the code from loading. A run of an hour without raw rows reports that.
         return first_hour(settings.history_days)

@@ -36,7 +36,6 @@ def resources(settings: Settings) -> dict[str, Any]:
     home, health, quality = settings.home, settings.health_file, settings.quality_file
     capacity, suites = settings.capacity_file, settings.expectations_folder
     catalog = CatalogConfig.of(home, settings.catalog)
-    of_run = spark_config(settings, of_run=True)
     return {
         "lake": _fixed(
             lambda: LakeResource(
@@ -77,7 +76,7 @@ def resources(settings: Settings) -> dict[str, Any]:
         ),
         "notification_settings": settings.notifications,
         "run": run_resource,
-        "spark": _fixed(lambda: SparkResource(spark_config=of_run)),
+        "spark": _fixed(lambda: SparkResource(spark_config=spark_config(settings, of_run=True))),
     }
 
 
@@ -100,7 +99,9 @@ def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
     """Return the settings by which a run, or a command beside a run, finds its Spark.
 
     They name the Spark Connect server of the settings. Without one they name the engine, when it
-    runs on the master of the settings, or else a Spark driver in the process itself.
+    runs on the master of the settings, or else a Spark driver in the process itself. The token of
+    the engine, or the name of a file with the password of the catalog, goes into the environment of
+    this process. So each run calls this, and definitions do not.
     """
     spark = settings.spark
     remote = spark.remote or None

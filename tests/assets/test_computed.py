@@ -8,9 +8,9 @@ from assets.alerting import ADVANCED_BY
 from assets.computed import COMPUTED
 from assets.metadata import key_of
 from assets.partitions import range_tags
-from assets.run import Run
+from assets.run import recorded_tables
 from lake.history import computed_ids, pending_window
-from lake.tables import alerting, progress, raw
+from lake.tables import alerting, progress, quality, raw
 from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
@@ -76,7 +76,13 @@ def test_incidents_come_after_all_that_advances_them(lake):
         assert tables - of_raw <= {key_of(each) for each in needed} | {key_of(table)}, table.name
 
 
-def test_a_run_lacks_what_it_has_not_computed(lake):
-    run = Run(lake, None, None, "run", {})
-    run.has_computed(progress.QUEUES)
-    assert run.lacks((progress.QUEUES, progress.GROUPS)) == ["progress.groups"]
+def test_a_run_lacks_what_dagster_has_not_recorded_of_it(lake):
+    load(lake, snapshot(1))
+    job = build(Settings(home=lake.home)).resolve_job_def(RECOMPUTE.name)
+    keys = frozenset(map(key_of, (quality.RESULTS, progress.SNAPSHOTS)))
+    job = job.get_subset(asset_selection=keys, asset_check_selection=set())
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(instance=instance, tags=range_tags(HOUR))
+        recorded = recorded_tables(instance, done.run_id)
+        assert recorded == {"quality.results", "progress.snapshots"}
+        assert recorded_tables(instance, "another run") == set()

@@ -31,7 +31,6 @@ with dg.DagsterInstance.ephemeral() as instance:
 """
 
 STUCK = """
-    import assets.longest_time
     while True:
         try:
             time.sleep(600)

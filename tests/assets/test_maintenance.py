@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.maintenance import maintenance, thin
+from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
-from assets.windows import read_window
 from lake.catalog import Lake
 from lake.failures import RefusedError
 from lake.leases import LostError
@@ -52,7 +52,7 @@ def test_thinning_follows_the_variables(
 
     assert hours == 1
     counts = [
-        read_window(spark, progress.TIMELINE, Window(start, start + HOUR)).count()
+        read_windows(spark, progress.TIMELINE, Window(start, start + HOUR)).count()
         for start in (old, young)
     ]
     assert counts == [3, 60]

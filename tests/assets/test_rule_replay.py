@@ -7,7 +7,7 @@ import pytest
 
 from alerting.incidents.repository import from_rows
 from alerting.rules.files import load_rules
-from assets import alerting, rule_evaluation, rule_replay
+from assets import alerting, rule_evaluation
 from lake import history
 from lake.catalog import Lake
 from lake.run_plan import plan_run
@@ -103,13 +103,13 @@ EXPECTED = [
 
 def test_a_replay_in_pieces_makes_the_same_incidents(past, spark, rules, monkeypatch):
     given = SimpleNamespace(session_for=lambda rows: spark)
-    assert shown(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    assert shown(rule_evaluation.replay(past, given, rules, WINDOW)) == EXPECTED
     evaluated = []
     monkeypatch.setattr(rule_evaluation, "MOST_ROWS", 30)
     monkeypatch.setattr(
-        rule_replay, "evaluate", lambda *given: evaluated.append(given[2]) or evaluate(*given)
+        rule_evaluation, "evaluate", lambda *given: evaluated.append(given[2]) or evaluate(*given)
     )
-    assert shown(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    assert shown(rule_evaluation.replay(past, given, rules, WINDOW)) == EXPECTED
     assert len(evaluated) == 7, "fifteen snapshots of two groups at a time"
 
 
@@ -179,7 +179,7 @@ def test_a_deleted_group_is_gone_though_snapshots_are_partial(
         lake.append(table, arrow(table, rows))
     given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(at_all[0]), minute(at_all[-1] + 1))
-    (found,) = rule_replay.replay(lake, given, rules, window)
+    (found,) = rule_evaluation.replay(lake, given, rules, window)
     assert [one.transition for one in found.transitions] == transitions
 
 
@@ -214,7 +214,7 @@ def test_files_of_one_broker_change_nothing_of_a_cluster_that_is_observed(with_f
     """The part of the lag that a store's file shows does not interrupt a rule's time."""
     given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(DAY_OF_FILES), minute(DAY_OF_FILES + 10))
-    (found,) = rule_replay.replay(with_files, given, rules, window)
+    (found,) = rule_evaluation.replay(with_files, given, rules, window)
     assert [(one.transition, one.at) for one in found.transitions] == [
         ("FIRING", minute(DAY_OF_FILES + 2))
     ]

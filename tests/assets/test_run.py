@@ -1,23 +1,33 @@
 """A run is planned once, whichever of its steps comes first, and its bodies read by the plan."""
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 
 from assets import run as assets_run
+from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, range_tags
-from assets.run import Run, planned
+from assets.run import Run
 from lake import history, run_plan
 from lake.retention import remember_raw_since
 from lake.run_plan import plan_run
+from lake.tables import progress, quality
+from lake.validation import ALL_RAW, Validation
 from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import TICK
 from settings.environment import Settings
 from settings.history import DEFAULT_HISTORY
-from tests.support.loaded_snapshots import at, load, mark_computed, snapshot
+from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot
+
+QUARANTINED = {
+    "table": "raw.queue_offsets",
+    "reason": "key_unique",
+    "row": '{"broker": "broker-a", "topic": "orders"}',
+    "snapshot_id": "s",
+}
 
 
 @pytest.fixture
@@ -33,55 +43,83 @@ def plans(monkeypatch):
     return made
 
 
-def run_of(lake, **tags):
-    tags = tags or range_tags(Window(at(0), at(60)))
-    return Run(lake, None, DEFAULT_HISTORY, "run", tags)
+def run_of(lake, *recorded, **tags):
+    """A run of which Dagster has recorded some tables."""
+    return Run(
+        lake=lake,
+        run_id="run",
+        tags=tags or range_tags(Window(at(0), at(60))),
+        settings=DEFAULT_HISTORY,
+        spark=None,
+        alone=lambda: None,
+        recorded=lambda: frozenset(table.name for table in recorded),
+    )
 
 
-def test_the_first_step_plans_and_later_steps_share(lake, plans):
+def test_a_plan_is_made_once_from_what_is_stored(lake, plans):
     load(lake, snapshot(1))
     run = run_of(lake)
-    found = [planned(lambda run: run.plan)(run=run) for _ in range(3)]
+    first = run.plan
+    load(lake, snapshot(2))
     assert plans == [Window(at(0), at(60))]
-    assert found[0].snapshot_ids and found[0] is found[1] is found[2]
+    assert run.plan is first
+    assert [each.observed_at for each in first.snapshots] == [at(1)]
 
 
-def test_a_plan_is_made_after_loading(lake):
+def test_a_tick_plans_what_was_loaded_before(lake):
     run = run_of(lake, **PENDING)
     load(lake, snapshot(1))
-    run.make_plan()
     assert [each.observed_at for each in run.plan.snapshots] == [at(1)]
 
 
-def test_a_body_without_a_plan_is_refused(lake):
-    with pytest.raises(RuntimeError, match="no plan yet"):
-        _ = run_of(lake).plan
+def test_every_process_of_a_run_makes_the_same_plan(lake):
+    """Nothing that a run writes before its last step changes the plan."""
+    load(lake, snapshot(1), snapshot(2), snapshot(3))
+    mark_computed(lake, 1)
+    first = run_of(lake, **PENDING).plan
+    row = {"snapshot_id": name(2), "observed_at": at(2), "cluster": "lab"}
+    lake.append(progress.GROUPS, [row | {"consumer_group": "g", "topic": "orders"}])
+    lake.append(quality.QUARANTINE, [QUARANTINED | {"observed_at": at(2)}])
+    assert run_of(lake, **PENDING).plan == first
 
 
-def test_a_body_of_several_results_stays_a_generator(lake):
-    @planned
-    def body(run, **more):
-        yield run.plan.window
-        yield more
-
-    assert list(body(run=run_of(lake), health=1)) == [Window(at(0), at(60)), {"health": 1}]
+@pytest.mark.parametrize("attribute", [*(field.name for field in fields(Run)), "since", "reader"])
+def test_no_step_can_change_a_run(lake, attribute):
+    with pytest.raises((FrozenInstanceError, AttributeError)):
+        setattr(run_of(lake), attribute, None)
 
 
-def test_validation_changes_nothing_but_the_suspects(lake):
+def test_steps_after_the_quarantine_search_its_tables_only(lake):
     load(lake, snapshot(1))
-    run = run_of(lake)
-    run.make_plan()
-    before = run.plan
-    run.validated(frozenset({"raw.topics"}))
-    assert run.plan == replace(before, suspects=frozenset({"raw.topics"}))
+    lake.append(quality.QUARANTINE, [QUARANTINED | {"observed_at": at(1)}])
+    assert run_of(lake, quality.QUARANTINE).validation == Validation(
+        suspects=frozenset({"raw.queue_offsets"}),
+        hidden={"s": frozenset({("broker-a", "orders")})},
+    )
+
+
+def test_an_asset_alone_trusts_no_quarantine_of_another_run(lake):
+    load(lake, snapshot(1))
+    lake.append(quality.QUARANTINE, [QUARANTINED | {"observed_at": at(1)}])
+    alone = run_of(lake).validation
+    assert alone.suspects == ALL_RAW
+    assert alone.hidden == {"s": frozenset({("broker-a", "orders")})}
 
 
 def test_hours_without_raw_rows_are_not_planned(lake):
     load(lake, snapshot(1))
     remember_raw_since(lake.shared.state, at(0) + timedelta(minutes=30))
     with pytest.raises(dg.Failure, match="have been removed"):
-        run_of(lake).make_plan()
-    run_of(lake, **PENDING).make_plan()
+        _ = run_of(lake).plan
+    assert run_of(lake, **PENDING).plan.snapshots
+
+
+def test_everything_that_reads_valid_rows_comes_after_the_quarantine(lake):
+    """Validation's outcome is read from the quarantine of the run."""
+    graph = build(Settings(home=lake.home)).resolve_job_def(TICK.name).asset_layer.asset_graph
+    for table in progress.ALL:
+        before = graph.get_ancestor_asset_keys(key_of(table))
+        assert key_of(quality.QUARANTINE) in before, table.name
 
 
 def test_a_whole_tick_reads_no_history_that_is_computed(lake, plans, monkeypatch):

@@ -5,11 +5,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assets.quality import suspect_tables, tables_with_quarantined_rows
-from expectations.validation_results import ValidationResult
+from expectations.validation_results import ValidationResult, result_rows
 from lake.decisions import DROPPED, Decision
+from lake.hidden_queues import read_quarantine
 from lake.run_plan import RunPlan, plan_run
 from lake.tables import quality, raw
+from lake.validation import (
+    ALL_RAW,
+    NOT_VALIDATED,
+    outcomes_of,
+    suspect_tables,
+    tables_with_quarantined_rows,
+)
 from lake.window import HOUR, Window, floor_hour
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
@@ -40,7 +47,8 @@ def test_quarantined_rows_make_a_table_suspect_despite_tolerance(changed, suspec
 
 
 def test_without_validation_every_table_is_suspect():
-    assert suspect_tables([], RunPlan(WINDOW)) == {table.name for table in raw.ALL}
+    everything = {table.name for table in raw.ALL}
+    assert suspect_tables([], RunPlan(WINDOW)) == NOT_VALIDATED.suspects == ALL_RAW == everything
 
 
 def test_tables_quarantined_or_decided_on_before_are_suspect(lake):
@@ -60,4 +68,17 @@ def test_after_the_quarantine_only_its_tables_are_suspect(lake):
     names = ("raw.topics", "raw.clients")
     for name, at in zip(names, instants, strict=True):
         lake.append(quality.QUARANTINE, [row | {"table": name, "observed_at": at}])
-    assert tables_with_quarantined_rows(lake, plan_run(lake, WINDOW)) == {"raw.topics"}
+    plan = plan_run(lake, WINDOW)
+    quarantined = read_quarantine(lake, WINDOW, plan.decisions)
+    assert tables_with_quarantined_rows(quarantined, plan) == {"raw.topics"}
+
+
+def test_outcomes_are_those_that_the_run_has_stored(lake):
+    """A step of another process reads them, as the step that validated has ended."""
+    violated = replace(GOOD, table="raw.topics", success=False, unexpected=1)
+    for run_id, results in (("run", validated(violated)), ("other", validated())):
+        rows = result_rows(list(results), WINDOW, run_id, datetime.now(UTC), None)
+        lake.append(quality.RESULTS, rows)
+    assert suspect_tables(outcomes_of(lake, "run"), RunPlan(WINDOW)) == {"raw.topics"}
+    assert suspect_tables(outcomes_of(lake, "other"), RunPlan(WINDOW)) == set()
+    assert suspect_tables(outcomes_of(lake, "third"), RunPlan(WINDOW)) == ALL_RAW

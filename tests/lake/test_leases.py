@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import psycopg2
 import pytest
@@ -186,6 +187,21 @@ def test_a_holder_learns_that_its_connection_ended(database):
     with leases.acquire("run", 5):
         pass
     lease.release()
+
+
+def test_readers_of_state_make_no_table_and_the_first_writer_does(database):
+    """Dagster reads shared state whenever it loads its definitions."""
+    with closing(psycopg2.connect(database.replace("+psycopg2", ""))) as connection:
+        connection.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute("drop table if exists tidemark_state")
+        state = PostgresqlState(database, "the database")
+        assert (state.read("raw_since"), state.names()) == (None, [])
+        state.remove("raw_since")
+        cursor.execute("select to_regclass('tidemark_state')")
+        assert cursor.fetchone() == (None,)
+        state.write("raw_since", "now")
+        assert (state.read("raw_since"), state.names()) == ("now", ["raw_since"])
 
 
 def test_a_server_that_is_gone_is_one_line():

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lake.recent_observations import Observation
-from lake.run_plan import ALL_RAW, RunPlan, plan_run
+from lake.run_plan import RunPlan, plan_run
 from lake.tables import progress, quality, raw
 from lake.window import Window
 from settings.constants import MEMORY
@@ -78,20 +78,29 @@ def test_an_empty_window_reads_nothing(lake, monkeypatch):
     assert plan_run(lake, window(3, 3)) == RunPlan(window(3, 3))
 
 
-def test_every_raw_table_is_suspect_until_it_is_validated(lake):
-    made = plan_run(lake, window(3, 4))
-    assert made.suspects == ALL_RAW == {table.name for table in raw.ALL}
-    validated = made.with_suspects({"raw.topics"})
-    assert validated.suspects == {"raw.topics"}
-    assert made.suspects == ALL_RAW
-
-
 def test_a_plan_knows_which_raw_tables_have_rows(lake):
     load(lake, snapshot(3))
     lake.append(raw.TOPICS, [{"snapshot_id": name(3), "observed_at": at(3), "topic": "orders"}])
     assert plan_run(lake, window(3, 4)).filled == {"raw.snapshots", "raw.topics"}
     before = plan_run(lake, window(2, 3))
     assert not before.has_rows(raw.TOPICS, raw.SNAPSHOTS)
+
+
+@pytest.mark.parametrize(("source", "are_reported"), [("client", True), ("group", False)])
+def test_a_plan_knows_whether_members_reported(lake, source, are_reported):
+    load(lake, snapshot(3))
+    row = {"snapshot_id": name(3), "observed_at": at(3), "subscriptions_source": source}
+    lake.append(raw.CLIENTS, [row | {"cluster": "lab", "consumer_group": "g", "client_id": "c"}])
+    assert plan_run(lake, window(3, 4)).members_reported is are_reported
+    assert plan_run(lake, window(2, 3)).members_reported is False
+
+
+def test_queues_that_a_member_holds_are_reported(lake):
+    load(lake, snapshot(3))
+    row = {"snapshot_id": name(3), "observed_at": at(3), "cluster": "lab", "queue_id": 0}
+    pair = {"broker": "a", "topic": "orders", "consumer_group": "g", "client_id": "c"}
+    lake.append(raw.CLIENT_QUEUES, [row | pair])
+    assert plan_run(lake, window(3, 4)).members_reported
 
 
 def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):

@@ -8,8 +8,6 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from assets.plan_frames import observations_frame, unreachable_frame
-from assets.windows import read_hours, read_only, read_raw, read_snapshots
 from lake.catalog import Lake
 from lake.history import LoadedSnapshot
 from lake.recent_observations import Observation
@@ -24,6 +22,7 @@ from spark.progress.observed import OBSERVED_QUEUE, with_source
 from spark.progress.queues import queues
 from spark.progress.timeline import observations
 from spark.session.sizes import COMPILED, INTERPRETED
+from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -91,15 +90,15 @@ def of_groups(spark):
     observed = [{"at": at, **QUEUE_ROW, **PAIR, "lag_upper": 40} for at in (0, 1)]
     stored = frame(spark, progress.QUEUES, observed)
     gone = UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))
-    unreachable = unreachable_frame(spark, [gone])
+    numbered = [Observation(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
+    plan = RunPlan(WINDOW, unreachable=(gone,), observations=tuple(numbered))
+    reader = reader_of(spark, plan)
     return with_health(
-        groups(stored.where(inside(WINDOW)), frames(spark), unreachable, WINDOW),
+        groups(stored.where(inside(WINDOW)), frames(spark), reader.unreachable(), WINDOW),
         frame(spark, progress.GROUPS, [{"at": 0, **PAIR, "lag_upper": 40}]),
         stored,
         frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
-        observations_frame(
-            spark, [Observation(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
-        ),
+        reader.observations(),
         WINDOW,
     )
 
@@ -183,23 +182,25 @@ def planned(at):
 def stored_queues(spark, at):
     """``progress.queues`` of a minute, read as ticks do."""
     plan = planned(at)
-    found = read_raw(spark, plan, plan.previous, valid=())
-    history = read_hours(spark, progress.TIMELINE, plan.dated)
-    earlier = read_only(spark, progress.QUEUES, plan, plan.previous)
-    return queues(found, plan.window, timeline=history, earlier=earlier)
+    reader = reader_of(spark, plan)
+    history = reader.hours(progress.TIMELINE, plan.dated)
+    earlier = reader.only(progress.QUEUES, plan.previous)
+    return queues(
+        reader.raw(plan.previous, valid=()), plan.window, timeline=history, earlier=earlier
+    )
 
 
 def stored_groups(spark, at):
     """``progress.groups`` of a minute, read as ticks do."""
     plan = planned(at)
-    mine = read_snapshots(spark, progress.QUEUES, plan, plan.previous)
-    found = read_raw(spark, plan, valid=())
+    reader = reader_of(spark, plan)
+    mine = reader.rows(progress.QUEUES, plan.previous)
     return with_health(
-        groups(mine, found, unreachable_frame(spark, []), plan.window),
-        read_only(spark, progress.GROUPS, plan, plan.previous),
+        groups(mine, reader.raw(valid=()), reader.unreachable(), plan.window),
+        reader.only(progress.GROUPS, plan.previous),
         mine,
         None,
-        observations_frame(spark, plan.observations),
+        reader.observations(),
         plan.window,
     )
 

@@ -125,7 +125,7 @@ def test(
     incidents. Rules about Tidemark's own work need the clock and are left out by name.
     """
     from alerting.rules.files import RuleError, read_rule_set
-    from assets.rule_replay import replay
+    from assets.rule_evaluation import replay
     from lake.window import Window
     from orchestration.resources import spark_config
     from spark.session.configuration import SparkResource

@@ -2,10 +2,10 @@
 
 import pytest
 
-from assets.plan_frames import steps_frame
 from lake.observation_steps import EVERY, Step
 from lake.tables import progress, raw
 from spark.progress.events import BEYOND_END, events
+from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -218,7 +218,7 @@ def happened(spark):
         frame(spark, raw.CLIENTS, clients),
         frame(spark, raw.BROKERS, brokers),
         frame(spark, raw.BROKER_STATS, stats),
-        steps_frame(spark, STEPS),
+        reader_with(spark).steps(STEPS),
     )
     assert found.columns == progress.EVENTS.column_names
     # Collected instants are without their zone, which is the session's: UTC.

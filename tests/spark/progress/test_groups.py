@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.plan_frames import unreachable_frame
 from lake.bounds import Bound, bound_of
 from lake.tables.progress import THROUGHPUT
 from lake.tables.raw import QUEUE_OFFSETS
@@ -15,6 +14,7 @@ from rocketmq.names import version_order
 from spark.progress.filtering import Evidence
 from spark.progress.groups import groups
 from spark.progress.queues import queues
+from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -49,7 +49,7 @@ def compute(
     found = groups(
         spark.createDataFrame(rows_of_queues) if rows_of_queues.num_rows else of_queues,
         raw,
-        unreachable_frame(spark, unreachable),
+        reader_with(spark, unreachable=unreachable).unreachable(),
         minutes(*window),
         Evidence(throughput=throughput),
         listed=raw.queue_offsets.unionByName(frame(spark, QUEUE_OFFSETS, quarantined)),

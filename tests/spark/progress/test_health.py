@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from assets.plan_frames import observations_frame
 from board.pages.health_reasons import in_chinese
 from lake.history import LoadedSnapshot
 from lake.recent_observations import Observation, recent_observations
 from lake.tables import progress, raw
 from settings.health_thresholds import DEFAULTS, Override
 from spark.progress.health import with_health
+from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -618,10 +618,12 @@ def computed_rows(spark, rows, first, end, numbers, overrides=()):
         of(progress.GROUPS, [row for row in groups if row["at"] < first]),
         of(progress.QUEUES, queues),
         of(raw.CLIENT_QUEUES, client_queues),
-        observations_frame(
+        reader_with(
             spark,
-            [Observation(snapshot_id(at), numbers[at], counts_for[at]) for at in counts_for],
-        ),
+            observations=[
+                Observation(snapshot_id(at), numbers[at], counts_for[at]) for at in counts_for
+            ],
+        ).observations(),
         minutes(first, end),
         overrides=overrides,
     )
@@ -763,7 +765,7 @@ def test_observations_of_the_same_seconds_make_no_group_known(spark):
         frame(spark, progress.GROUPS, []),
         frame(spark, progress.QUEUES, rows[1]),
         None,
-        observations_frame(spark, recent_observations(seen, minutes(0, 3))),
+        reader_with(spark, observations=recent_observations(seen, minutes(0, 3))).observations(),
         minutes(0, 3),
     ).collect()
     health = {row.snapshot_id: row.health for row in found}

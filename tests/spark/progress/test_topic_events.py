@@ -2,10 +2,10 @@
 
 import pytest
 
-from assets.plan_frames import steps_frame
 from lake.observation_steps import Step
 from lake.tables import progress, raw
 from spark.progress.topic_events import topic_events
+from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ def happened(spark, read_queues, stored):
     found = topic_events(
         frame(spark, raw.TOPICS, configured),
         frame(spark, raw.QUEUE_OFFSETS, written),
-        steps_frame(spark, [step]),
+        reader_with(spark).steps([step]),
     )
     assert found.columns == list(progress.EVENTS.column_names)
     rows = found.toArrow().to_pylist()

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.windows import unique_in
+from assets.reader import Reader
+from lake.catalog import Lake
 from lake.run_plan import RunPlan
 from lake.tables import TABLES
 from lake.window import Window
@@ -15,9 +16,14 @@ from tests.support.table_rows import frame, minute
 pytestmark = pytest.mark.spark
 
 
-def test_only_windows_of_many_rows_are_searched_for_repeated_keys(spark: SparkSession) -> None:
+def test_only_windows_of_many_rows_are_searched_for_repeated_keys(
+    spark: SparkSession, lake: Lake
+) -> None:
     plan = RunPlan(Window(minute(0), minute(1)), rows=MANY_ROWS)
     rows = {"raw.topics": frame(spark, TABLES["raw.topics"], [{"at": 0, "topic": "orders"}])}
 
-    assert unique_in(plan, rows) == frozenset()
-    assert unique_in(replace(plan, rows=MANY_ROWS + 1), rows) == {"raw.topics"}
+    def unique(plan: RunPlan) -> frozenset[str]:
+        return Reader(session=spark, lake=lake, plan=plan).unique_in(rows)
+
+    assert unique(plan) == frozenset()
+    assert unique(replace(plan, rows=MANY_ROWS + 1)) == {"raw.topics"}
