@@ -17,10 +17,9 @@ from lake.history import LOCAL_OFFSETS
 from lake.hour_before import observed_an_hour_before
 from lake.nearest_queues import nearest_queues
 from lake.observation_steps import Step
-from lake.run_plan import RunPlan
+from lake.run_plan import NOT_VALIDATED, RunPlan, Validation
 from lake.schema import Table
 from lake.tables import progress, raw
-from lake.validation import NOT_VALIDATED, Validation
 from lake.window import Window
 from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence

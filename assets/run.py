@@ -16,15 +16,16 @@ from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
 from lake.hidden_queues import read_quarantine
 from lake.retention import raw_since
-from lake.run_plan import RunPlan, plan_run
-from lake.schema import Table
-from lake.tables import quality
-from lake.validation import (
+from lake.run_plan import (
+    RunPlan,
     Validation,
     outcomes_of,
+    plan_run,
     suspect_tables,
     tables_with_quarantined_rows,
 )
+from lake.schema import Table
+from lake.tables import quality
 from settings.history import HistorySettings
 from spark.session.configuration import SparkResource
 

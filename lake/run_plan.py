@@ -1,15 +1,18 @@
-"""The plan of one run: all inputs of its computations, decided once before the first of them."""
+"""The plan of one run and the outcome of its validation: inputs decided once, never changed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import msgspec
 
 from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.counter_windows import CounterWindow, counter_windows
 from lake.decisions import Decision, decisions
-from lake.hidden_queues import Quarantined, read_quarantine
+from lake.hidden_queues import HiddenQueues, Quarantined, read_quarantine
 from lake.history import (
     LoadedSnapshot,
     loaded_snapshots,
@@ -22,11 +25,14 @@ from lake.previous_observations import previous_snapshots
 from lake.recent_observations import Observation, recent_observations
 from lake.schema import Table
 from lake.system_topics import NamedTopics, system_topics
-from lake.tables import raw
+from lake.tables import quality, raw
+from lake.typed_rows import typed_rows
 from lake.unreachable_brokers import UnreachableBroker, unreachable_brokers
-from lake.window import Window
+from lake.window import HOUR, Window
 from settings.constants import MEMORY
 from settings.history import DEFAULT_HISTORY, HistorySettings
+
+ALL_RAW = frozenset(table.name for table in raw.ALL)
 
 
 @dataclass(frozen=True)
@@ -185,3 +191,102 @@ def _members_reported(lake: Lake, window: Window, filled: Collection[str]) -> bo
 
 def _reach(window: Window, settings: HistorySettings) -> Window:
     return Window(window.start - MEMORY - settings.longest_gap, window.end)
+
+
+class Outcome(Protocol):
+    """The outcome of one expectation on the rows of a table; see ``quality.results``."""
+
+    @property
+    def table(self) -> str:
+        """Full name of the table."""
+        ...
+
+    @property
+    def severity(self) -> str:
+        """``block`` | ``quarantine`` | ``warn``."""
+        ...
+
+    @property
+    def unexpected(self) -> int | None:
+        """Number of rows that violate it; None when it could not be validated."""
+        ...
+
+
+class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """An `Outcome` as ``quality.results`` holds it.
+
+    Attributes:
+        expectation: name of the expectation.
+        success: whether it was met; None where it applied to no row.
+    """
+
+    table: str
+    expectation: str
+    severity: str
+    success: bool | None = None
+    unexpected: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """What a computation needs to know of the validation of its window.
+
+    Attributes:
+        suspects: names of the raw tables that may contain rows that are no measurements. Until
+            expectations have validated the window these are all of them.
+        hidden: queues whose rows in the window are quarantined or dropped.
+    """
+
+    suspects: frozenset[str] = ALL_RAW
+    hidden: HiddenQueues = field(default_factory=dict)
+
+
+NOT_VALIDATED = Validation()
+
+
+def outcomes_of(lake: Lake, run_id: str) -> list[StoredOutcome]:
+    """Return the outcomes that a run under way has stored so far."""
+    now = datetime.now(UTC)
+    last_day = window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR))
+    columns = StoredOutcome.__struct_fields__
+    where = all_of(last_day, one_of("run_id", [run_id]))
+    return typed_rows(lake.read(quality.RESULTS, where, columns=columns), StoredOutcome)
+
+
+def suspect_tables(outcomes: Iterable[Outcome], plan: RunPlan) -> frozenset[str]:
+    """Return names of the raw tables that may contain rows that are no measurements.
+
+    A search for such rows takes longer than the computation on valid ones, and there are hardly
+    ever any. The expectations have just validated the window. Quarantined rows of earlier snapshots
+    are in the quarantine, or a person has decided on them.
+
+    Args:
+        outcomes: of the expectations on the window; a table without any is a suspect.
+        plan: the plan of the run.
+    """
+    stored = list(outcomes)
+    not_validated = ALL_RAW - {outcome.table for outcome in stored}
+    # Not by success: an expectation may tolerate rows that it quarantines. None = not validated.
+    violated = {
+        outcome.table
+        for outcome in stored
+        if outcome.severity == "quarantine" and outcome.unexpected != 0
+    }
+    return not_validated | violated | _known_before(plan)
+
+
+def tables_with_quarantined_rows(quarantined: Quarantined, plan: RunPlan) -> frozenset[str]:
+    """Return names of the tables of which a row is quarantined, or has been decided on.
+
+    All rows of the other tables are valid: nothing needs to search them for others.
+
+    Args:
+        quarantined: the quarantine of the window, made from all suspects.
+        plan: the plan of the run.
+    """
+    return quarantined.tables | _known_before(plan)
+
+
+def _known_before(plan: RunPlan) -> frozenset[str]:
+    decided = frozenset(decision.table for decision in plan.decisions)
+    return decided | plan.quarantined.tables

@@ -1,5 +1,6 @@
 """Running a job in this process, as the command line does: same job, same instance, same lease."""
 
+import json
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,8 @@ from lake.failures import OURS, SERVER_GONE, essence
 from lake.landing import newest_landed
 from lake.landing_places import Landing
 from lake.parts import parts
+from lake.state import State
 from lake.window import Window
-from orchestration import backfills
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, rotate_logs
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 MOST_FORGOTTEN = 3
 """Runs forgotten after each run of the command line, which may have no daemon to do it."""
+
+BACKFILL = "backfill.json"
+"""Name in the shared state of the progress of a backfill."""
 
 Report = Callable[[str], None]
 
@@ -101,7 +105,7 @@ def recompute(
     """
     lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
     state = lake.shared.state
-    left = window if restart else backfills.remaining(state, window)
+    left = window if restart else remaining(state, window)
     if left != window:
         complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
     planned = parts(lake, left)
@@ -109,7 +113,7 @@ def recompute(
     for number, part in enumerate(planned, 1):
         hours = f"{part.start:%Y-%m-%dT%H:%MZ} to {part.end:%Y-%m-%dT%H:%MZ}"
         where = f"part {number} of {len(planned)}, {hours}"
-        backfills.note(state, window, part.start)
+        _note(state, window, part.start)
         run_id = _run(
             settings,
             RECOMPUTE.name,
@@ -118,10 +122,38 @@ def recompute(
             lambda step, where=where: report(f"{where}: {step}"),
             complain,
         )
-        backfills.note(state, window, part.end)
+        _note(state, window, part.end)
         if len(planned) > 1:
             complain(f"done: {where}")
     return run_id
+
+
+def remaining(state: State, window: Window) -> Window:
+    """Return the remaining hours of a backfill: all, unless an equal backfill was stopped.
+
+    Each part of a backfill (`lake.parts`) is a run, and a killed backfill repeats at most one. The
+    shared state records the computed parts until the backfill is complete, so that another host can
+    continue it.
+
+    If the state is unreadable, all hours remain: to compute an hour again changes nothing.
+    """
+    try:
+        stopped = json.loads(state.read(BACKFILL) or "{}")
+        if {"start": stopped.get("start"), "end": stopped.get("end")} != _hours(window):
+            return window
+        return Window(max(window.start, datetime.fromisoformat(stopped["done"])), window.end)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return window
+
+
+def _note(state: State, window: Window, done: datetime) -> None:
+    """Record up to which instant a backfill is done; a complete one has no record."""
+    left = {} if done >= window.end else {**_hours(window), "done": done.isoformat()}
+    state.write(BACKFILL, json.dumps(left))
+
+
+def _hours(window: Window) -> dict[str, str]:
+    return {"start": window.start.isoformat(), "end": window.end.isoformat()}
 
 
 def _run(

@@ -4,6 +4,7 @@ Runs that change tables follow each other by a lease. Collecting needs no lease 
 collects before it requests that, and while no tick can begin, `COLLECT` does it in its place.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +19,6 @@ from assets.raw import LANDING
 from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
 from lake.tables import raw
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
-from orchestration.retries import UnlessInterrupted
 
 BEFORE_BACKFILLS = {"dagster/priority": "1"}
 """Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""
@@ -44,6 +44,28 @@ TICK_MAY_TAKE = timedelta(minutes=30)
 
 TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""
+
+INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
+
+
+class UnlessInterrupted(dg.RetryPolicy):
+    """A retry policy that repeats a failed step, but no step that a person has interrupted.
+
+    Dagster's own policy repeats those too, so a run that is terminated in the UI would continue and
+    succeed.
+    """
+
+    def calculate_delay(self, attempt_num: int) -> float:
+        """Return the seconds until the next attempt.
+
+        Raises:
+            KeyboardInterrupt: the error under way, where it is an interrupt.
+            DagsterExecutionInterruptedError: likewise.
+        """
+        if isinstance(interrupt := sys.exception(), INTERRUPTS):
+            raise interrupt
+        return super().calculate_delay(attempt_num)
+
 
 RETRY = UnlessInterrupted(max_retries=1, delay=2)
 """Retries of a tick's steps: a server may be restarting, or another writer committed first."""

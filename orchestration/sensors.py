@@ -1,10 +1,12 @@
 """The sensors: `notify` delivers, `watch` checks Tidemark's own work, `tidy` removes old runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from alerting.delivery.heartbeat import heartbeat
 from alerting.delivery.notification_log import OpenNotifications
 from alerting.delivery.outbox import Delivery, deliver
 from alerting.delivery.receivers import open_channels
@@ -22,7 +24,6 @@ from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
-from orchestration.signs_of_life import beat_of_ticks, sign_of_life
 from settings.instants import utc_instant
 from settings.notifications import NotificationSettings
 
@@ -230,3 +231,43 @@ def _failed_of(instance: dg.DagsterInstance, job_name: str) -> tuple[list[str], 
         if run.status == dg.DagsterRunStatus.FAILURE:
             failed.append(run.run_id)
     return failed, False
+
+
+@contextmanager
+def sign_of_life(url: str) -> Iterator[list[str]]:
+    """Send a heartbeat after a delivery; it failed where it raises or leaves a problem.
+
+    Args:
+        url: see `heartbeat`.
+
+    Yields:
+        A list for the problems of the delivery, to which that of the heartbeat is added.
+    """
+    problems: list[str] = []
+    try:
+        yield problems
+    except BaseException:
+        heartbeat(url, succeeded=False)
+        raise
+    if wrong := heartbeat(url, succeeded=not problems):
+        problems.append(wrong)
+
+
+def beat_of_ticks(
+    context: dg.SensorEvaluationContext, url: str, warn: Callable[[str], None]
+) -> None:
+    """Send a heartbeat when a tick has ended since the last evaluation; the cursor holds which.
+
+    A tick that failed sends the sign of failure.
+    """
+    if not url:
+        return
+    over = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
+    ticks = dg.RunsFilter(job_name=TICK.name, statuses=over, tags=OF_TIDEMARK)
+    newest = context.instance.get_runs(ticks, limit=1)
+    if not newest or newest[0].run_id == context.cursor:
+        return
+    context.update_cursor(newest[0].run_id)
+    succeeded = newest[0].status == dg.DagsterRunStatus.SUCCESS
+    if wrong := heartbeat(url, succeeded=succeeded):
+        warn(wrong)

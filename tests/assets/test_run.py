@@ -12,9 +12,8 @@ from assets.partitions import PENDING, partition_key, range_tags
 from assets.run import Run
 from lake import history, run_plan
 from lake.retention import remember_raw_since
-from lake.run_plan import plan_run
+from lake.run_plan import ALL_RAW, Validation, plan_run
 from lake.tables import progress, quality
-from lake.validation import ALL_RAW, Validation
 from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import TICK

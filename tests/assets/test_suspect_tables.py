@@ -8,15 +8,16 @@ import pytest
 from expectations.validation_results import ValidationResult, result_rows
 from lake.decisions import DROPPED, Decision
 from lake.hidden_queues import read_quarantine
-from lake.run_plan import RunPlan, plan_run
-from lake.tables import quality, raw
-from lake.validation import (
+from lake.run_plan import (
     ALL_RAW,
     NOT_VALIDATED,
+    RunPlan,
     outcomes_of,
+    plan_run,
     suspect_tables,
     tables_with_quarantined_rows,
 )
+from lake.tables import quality, raw
 from lake.window import HOUR, Window, floor_hour
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR

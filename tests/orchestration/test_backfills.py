@@ -6,7 +6,7 @@ import pytest
 
 from lake import parts
 from lake.window import Window
-from orchestration import backfills, in_process
+from orchestration import in_process
 from orchestration.in_process import RunError, with_remedy
 from settings.environment import Settings
 from tests.support.hours_of_queues import DAY, START, append_hours
@@ -70,7 +70,7 @@ def test_of_a_broken_text_all_hours_are_left(lake, text):
     """No recomputation began until a person had removed the file."""
     hours = DAY.start.isoformat(), DAY.end.isoformat()
     lake.shared.state.write("backfill.json", text.format(*hours) if "start" in text else text)
-    assert backfills.remaining(lake.shared.state, DAY) == DAY
+    assert in_process.remaining(lake.shared.state, DAY) == DAY
 
 
 def test_a_lost_engine_names_what_to_do_for_each_job() -> None:

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from orchestration.retries import UnlessInterrupted
+from orchestration.jobs import UnlessInterrupted
 
 POLICY = UnlessInterrupted(max_retries=1, delay=0)
 
