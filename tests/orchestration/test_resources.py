@@ -1,5 +1,8 @@
 """Resources as environment variables configure them."""
 
+import os
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -74,3 +77,21 @@ def test_configured_site_reaches_the_rules(tmp_path):
     assert {rule.runbook for rule in rules} == {
         f"{site}/runbooks/{rule.name}.html" for rule in rules
     }
+
+
+def test_only_a_run_names_the_password_file_of_the_catalog(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGPASSFILE", "of the operator")
+    for name, value in {
+        "HOME": str(tmp_path),
+        "CATALOG_TYPE": "sql",
+        "CATALOG_URI": "postgresql://lake:wpRk3Jq@127.0.0.1:1/lake",
+        "WAREHOUSE": f"file://{tmp_path}/warehouse",
+    }.items():
+        monkeypatch.setenv(f"TIDEMARK_{name}", value)
+    settings = Settings.read()
+    resources(settings)
+    assert os.environ["PGPASSFILE"] == "of the operator"
+    made(settings, "spark")
+    file = Path(os.environ["PGPASSFILE"])
+    assert file.is_relative_to(tmp_path)
+    assert file.read_text() == "127.0.0.1:1:lake:lake:wpRk3Jq\n"
