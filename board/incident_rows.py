@@ -10,8 +10,7 @@ from alerting.delivery.notification_log import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, incident_of
 from alerting.incidents.as_of import notifications_as_of, row_as_of
-from alerting.incidents.details import details, with_evidence
-from alerting.incidents.incident import OPEN
+from alerting.incidents.incident import OPEN, with_evidence, with_notifications
 from board.as_of import Shown
 from board.responses import ProblemError
 from lake.catalog import Lake
@@ -99,7 +98,7 @@ def incident_details(
         if incident.opened_at > at:
             raise ProblemError(404, f"incident {incident_id!r} had not opened then")
         row, notifications = row_as_of(row, at), notifications_as_of(notifications, at)
-    return details(row, notifications)
+    return with_notifications(row, notifications)
 
 
 def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:

@@ -12,8 +12,12 @@ from alerting.delivery.outbox import Delivery, deliver
 from alerting.delivery.receivers import open_channels
 from alerting.delivery.silences import SilenceError, mutes, silences
 from alerting.incidents import self_monitoring as pipeline
-from alerting.incidents.removed_clusters import close_removed, removed_clusters
-from alerting.incidents.removed_expectations import close_undeclared, without_result
+from alerting.incidents.removed import (
+    close_removed,
+    close_undeclared,
+    removed_clusters,
+    without_result,
+)
 from alerting.incidents.repository import advance_incidents
 from alerting.rules.files import RuleSet
 from assets.metadata import key_of

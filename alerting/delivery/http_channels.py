@@ -11,8 +11,7 @@ import msgspec
 from alerting.delivery.channels import Channel, ChannelError
 from alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
 from alerting.delivery.messages import Notification, observed
-from alerting.incidents.details import details
-from alerting.incidents.incident import Incident
+from alerting.incidents.incident import Incident, with_notifications
 from alerting.states import TransitionKind
 from lake.typed_rows import plain_rows
 
@@ -53,7 +52,7 @@ def _fingerprint(*parts: str) -> str:
 def document(notification: Notification) -> dict[str, Any]:
     """Return an incident as ``GET /api/v1/incidents/{id}`` has it, and the transition."""
     (row,) = plain_rows([notification.incident])
-    found = details(row, notification.records)
+    found = with_notifications(row, notification.records)
     found["transition"] = {
         "transition": str(notification.transition.transition),
         "state": notification.state,

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -169,3 +169,24 @@ def incident_id(rule: str, subject: str, opened_at: datetime) -> str:
     """Return the id of the incident of a rule and subject that opened at an instant."""
     text = json.dumps([rule, subject, opened_at.timestamp()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of ``alerting.incidents`` with its evidence decoded.
+
+    `row` is the part of the evidence that people need first: the row for which its rule was
+    true.
+    """
+    try:
+        evidence = msgspec.json.decode(row["evidence"] or "{}")
+    except msgspec.DecodeError:
+        evidence = {}
+    labels = row["labels"] or {}
+    return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}
+
+
+def with_notifications(
+    row: Mapping[str, Any], notifications: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return a row of incidents with its evidence and its rows of ``alerting.notifications``."""
+    return with_evidence(row) | {"notifications": list(notifications)}

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from alerting.rules.kinds import GROUPS, KINDS, Kind
-from alerting.rules.partial_rows import known
+from alerting.rules.kinds import GROUPS, KINDS, Kind, known
 from settings.fields import For, Messages, QuietHours, Seconds, Span, Strict, fits
 from settings.matching import GroupMatch, Match
 

@@ -8,8 +8,8 @@ import pytest
 
 from alerting.delivery.messages import MOST_IN_FULL, body, text, title
 from alerting.delivery.templates import Words
-from alerting.incidents import removed_clusters, removed_expectations
 from alerting.incidents.life_cycle import NO_RULE
+from alerting.incidents.removed import CLUSTER_REMOVED, EXPECTATION_REMOVED
 from alerting.rules.kinds import KINDS
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
 
@@ -133,7 +133,7 @@ def test_a_resolution_states_the_recovery() -> None:
     assert "恢复原因:已计算出新的快照" in chinese and "\n观测:" not in chinese
 
 
-@pytest.mark.parametrize("reason", [NO_RULE, removed_clusters.REASON, removed_expectations.REASON])
+@pytest.mark.parametrize("reason", [NO_RULE, CLUSTER_REMOVED, EXPECTATION_REMOVED])
 def test_a_reason_to_close_is_in_the_language_of_the_message(reason):
     over = msgspec.structs.replace(RESOLVED, evidence=json.dumps({"closed": reason}))
     assert f"Closed: {reason}" in body([notification(over, 1)]).split("\n")

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from alerting.delivery.messages import Notification, text
 from alerting.incidents.incident import Incident
 from alerting.incidents.life_cycle import advance, closed
-from alerting.incidents.removed_clusters import (
-    REASON,
+from alerting.incidents.removed import (
+    CLUSTER_REMOVED,
     REMEMBERED_FOR,
     close_removed,
     removed_clusters,
@@ -62,7 +62,9 @@ def test_a_removed_cluster_resolves_its_own_incidents_only(lake):
     assert close_removed(lake, {"lab"}, minute(1)) == 2
     (over,) = find(lake, [taken_out.incident_id])
     assert (over.state, over.resolved_at) == ("RESOLVED", minute(1))
-    assert f"Closed: {REASON}" in text(Notification(over, over.transitions[-1])).split("\n")
+    assert f"Closed: {CLUSTER_REMOVED}" in text(Notification(over, over.transitions[-1])).split(
+        "\n"
+    )
     assert find(lake, [pending.incident_id]) == [], "nobody knew of it"
     assert {each.state for each in find(lake, [each.incident_id for each in others])} == {"FIRING"}
     assert close_removed(lake, {"lab"}, minute(2)) == 0
@@ -86,8 +88,8 @@ def test_nobody_misses_its_snapshots(lake):
 
 
 def test_alerts_before_the_removal_reopen_no_incident(lake):
-    over = closed(FIRING, minute(5), REASON)
-    assert over and (over.observed_at, over.details["closed"]) == (minute(5), REASON)
+    over = closed(FIRING, minute(5), CLUSTER_REMOVED)
+    assert over and (over.observed_at, over.details["closed"]) == (minute(5), CLUSTER_REMOVED)
     rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
     over = replace(over, rule="lag-high")
     again = [at(number, truth(number, 99_999, "lag-high")) for number in (2, 3, 4)]

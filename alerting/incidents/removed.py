@@ -1,16 +1,19 @@
-"""Clusters that were removed from the settings file, whose open incidents are resolved.
+"""Incidents about removed clusters and expectations, which no rule would resolve.
 
-A removed cluster is never observed again, so no rule would resolve its incidents. A cluster counts
-as removed when the file named it before and no longer does. Clusters that were only read by hand
-never count, nor does any cluster while the file is missing or wrong.
+A removed cluster is never observed again. A cluster counts as removed when the settings file named
+it before and no longer does. Clusters that were only read by hand never count, nor does any cluster
+while the file is missing or wrong.
+
+An expectation that is no longer validated has no further result. An expectation without a result
+may also wait for rows or for a run, so only the declarations show that it was removed.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from alerting.incidents.incident import OPEN
-from alerting.incidents.repository import from_rows, incidents_lease, save_closed
+from alerting.incidents.incident import OPEN, Evaluation, Incident
+from alerting.incidents.repository import find, from_rows, incidents_lease, save_closed
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of
 from lake.state import State
@@ -24,7 +27,12 @@ from settings.errors import SettingsError
 
 _NAME = "watched.json"
 
-REASON = "the cluster is no longer in the settings file and is not monitored"
+CLUSTER_REMOVED = "the cluster is no longer in the settings file and is not monitored"
+
+EXPECTATION_REMOVED = "the expectation is no longer declared and is not validated"
+
+Named = tuple[str, str]
+"""Full name of a table and name of one of its expectations."""
 
 COLLECTED_WITHIN = timedelta(minutes=5)
 """A cluster with a snapshot this recent is still collected, whatever the file contains."""
@@ -78,7 +86,7 @@ def close_removed(lake: Lake, clusters: Collection[str], now: datetime) -> int:
         return 0
     with incidents_lease(lake):
         where = all_of(one_of("cluster", removed), one_of("state", OPEN))
-        return save_closed(lake, from_rows(lake.read(INCIDENTS, where)), now, REASON)
+        return save_closed(lake, from_rows(lake.read(INCIDENTS, where)), now, CLUSTER_REMOVED)
 
 
 def _remembered(state: State) -> dict[str, str | None]:
@@ -87,3 +95,32 @@ def _remembered(state: State) -> dict[str, str | None]:
         return dict(json.loads(state.read(_NAME) or "{}"))
     except (OSError, ValueError, TypeError):
         return {}
+
+
+def without_result(
+    incidents: Iterable[Incident], evaluation: Evaluation
+) -> dict[Named, list[Incident]]:
+    """Return the open incidents about expectations of which an evaluation holds no result."""
+    known = {(alert.rule, alert.subject) for alert in evaluation.alerts} | evaluation.untrue
+    found: dict[Named, list[Incident]] = {}
+    for each in incidents:
+        if each.kind == "quality" and each.is_open and (each.rule, each.subject) not in known:
+            named = each.row["table"], each.row["expectation"]
+            found.setdefault(named, []).append(each)
+    return found
+
+
+def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime) -> int:
+    """Close incidents about expectations that are no longer declared.
+
+    Returns:
+        How many incidents changed.
+
+    Raises:
+        LeaseError: see `incidents_lease`.
+    """
+    if not incidents:
+        return 0
+    with incidents_lease(lake):
+        found = find(lake, [each.incident_id for each in incidents])
+        return save_closed(lake, [each for each in found if each.is_open], now, EXPECTATION_REMOVED)
