@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from expectations.copies import tables_with_unique_keys
 from expectations.quarantine import split
 from lake.catalog import Lake
-from lake.history import LOCAL_OFFSETS
 from lake.hour_before import observed_an_hour_before
 from lake.nearest_queues import nearest_queues
 from lake.observation_steps import Step
@@ -25,6 +24,7 @@ from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
 from spark.session.sizes import MANY_ROWS
+from tidemark.model.snapshots import SnapshotSource
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,
@@ -209,7 +209,7 @@ class Reader:
     def nearest(self) -> DataFrame | None:
         """Return where the queues of clients' files are read; None without such a snapshot."""
         plan = self.plan
-        if not any(snapshot.source == LOCAL_OFFSETS for snapshot in plan.snapshots):
+        if not any(snapshot.source == SnapshotSource.LOCAL_OFFSETS for snapshot in plan.snapshots):
             return None
         return self._frame(
             map(astuple, nearest_queues(plan.known, plan.window)),

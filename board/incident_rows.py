@@ -18,10 +18,11 @@ from lake.schema import STRING_MAP, Column
 from lake.state import State
 from lake.tables import alerting
 from lake.typed_rows import dict_rows, plain_rows
+from tidemark.model.incidents import IncidentState, Severity
 
-SEVERITIES = ("critical", "warning", "info")
-STATES = (*OPEN, "RESOLVED")
-PLACES = {"PENDING": 1, "RESOLVED": 2}
+SEVERITIES = tuple(Severity)
+STATES = (*OPEN, IncidentState.RESOLVED)
+PLACES = {IncidentState.PENDING: 1, IncidentState.RESOLVED: 2}
 """Places of incidents in an order by state; all other states come first."""
 
 SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")

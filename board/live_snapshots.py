@@ -19,6 +19,7 @@ from lake.state import State
 from live.clocks import ByOurClock, remove_skew
 from rocketmq.collector import collect_snapshot
 from settings.clusters import Cluster
+from tidemark.model.snapshots import SnapshotStatus
 
 SECONDS = 5.0
 """Seconds for which one snapshot serves all requests."""
@@ -78,7 +79,7 @@ class LiveSnapshots:
             snapshot = await asyncio.shield(asyncio.wrap_future(self._newest(cluster, last)))
         finally:
             last.waiting -= 1
-        if snapshot.status == "FAILED":
+        if snapshot.status == SnapshotStatus.FAILED:
             why = snapshot.problems[0].line if snapshot.problems else "nothing responded"
             raise ProblemError(503, f"{name} cannot be read now: {why}")
         return snapshot

@@ -26,10 +26,10 @@ from lake.conditions import (
     one_of,
     window_filter,
 )
-from lake.history import REMOTE, WITHOUT_QUEUES
 from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
 from lake.window import MICROSECOND, Window
+from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource
 
 OF_SNAPSHOT = (
     progress.GROUPS,
@@ -223,7 +223,7 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
     known = loaded.filter(is_shown)
     # As for alert rules (`lake.history.whole_clusters`): a file of one broker is shown only where
     # no collector observes its cluster as a whole.
-    is_whole = pc.is_in(known["source"], value_set=pa.array([None, REMOTE]))  # pyright: ignore
+    is_whole = pc.is_in(known["source"], value_set=pa.array([None, SnapshotSource.REMOTE]))  # pyright: ignore
     removed = _without_raw_rows(computed, loaded["snapshot_id"])
     found = pa.concat_tables(
         [

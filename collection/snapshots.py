@@ -31,6 +31,7 @@ from rocketmq.typed_values import whole_milliseconds
 from settings.cluster_names import fault
 from settings.clusters import Cluster
 from settings.errors import SettingsError
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ async def _take_snapshot(
     deep = cluster.deep(memory.deep_at, datetime.now(UTC), memory.deep_turns)
     deep = deep and replace(deep, priority_groups=tuple(priority_groups))
     snapshot = await _collect(cluster, memory, seconds, deep, read)
-    if snapshot.status == "FAILED":
+    if snapshot.status == SnapshotStatus.FAILED:
         snapshot.cluster = cluster.name or memory.cluster or ""
         if not snapshot.cluster:
             problem = snapshot.problems[0]
@@ -250,6 +251,5 @@ def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
 
 def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:
     problem = Problem(cluster.namesrv[0], operation, None, message)
-    return Snapshot(
-        "", "remote", whole_milliseconds(started), datetime.now(UTC), problems=[problem]
-    )
+    started = whole_milliseconds(started)
+    return Snapshot("", SnapshotSource.REMOTE, started, datetime.now(UTC), problems=[problem])

@@ -29,6 +29,7 @@ from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.decisions import Decision
 from lake.tables import TABLES
 from lake.window import HOUR
+from tidemark.model.snapshots import SnapshotSource
 
 Frames = Mapping[str, DataFrame]
 """Rows by full table name."""
@@ -190,7 +191,8 @@ def _with_rows(frame: DataFrame, given: Given) -> DataFrame:
 
 def _with_disagreement(frame: DataFrame, given: Given) -> DataFrame:
     """Add `DISAGREEING_QUEUES` to snapshots that were read from files."""
-    stores = frame.where("source = 'store'").select("snapshot_id", F.lit(True).alias("stored"))
+    is_store = F.col("source") == SnapshotSource.STORE
+    stores = frame.where(is_store).select("snapshot_id", F.lit(True).alias("stored"))
     order = Window.partitionBy("cluster", "broker", "topic", "queue_id").orderBy("observed_at")
     live = F.when(F.col("stored").isNull(), F.col("max_offset"))
     before = F.last(live, ignorenulls=True).over(

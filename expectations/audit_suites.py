@@ -24,7 +24,13 @@ from expectations.declarations import (
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.decisions import DROPPED, RELEASED, UNDONE
 from lake.tables import TABLES
-from lake.tables.progress import UnreadableReason
+from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumption import ConsumeMode
+from tidemark.model.health import Health
+from tidemark.model.incidents import IncidentState, NotificationStatus, Severity
+from tidemark.model.queues import EventKind
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
+from tidemark.model.topics import UnreadableReason
 
 FEW_ROWS = 20
 """Fewest rows of a cluster for a comparison, as a few rows are added or removed at any time."""
@@ -37,8 +43,9 @@ _OWN = {
         Expectation(
             "rows_as_many_as_usual",
             "warn",
-            f"CASE WHEN source = 'remote' AND status = 'COMPLETE' AND {USUAL_ROWS} >= {FEW_ROWS} "
-            f"THEN {ROWS} >= {USUAL_ROWS} / 2 END",
+            f"CASE WHEN source = '{SnapshotSource.REMOTE}' "
+            f"AND status = '{SnapshotStatus.COMPLETE}' "
+            f"AND {USUAL_ROWS} >= {FEW_ROWS} THEN {ROWS} >= {USUAL_ROWS} / 2 END",
             "a complete snapshot has less than half of the queue and consumer offset rows of an "
             "average snapshot of the hour before",
             ("cluster", "status"),
@@ -67,7 +74,7 @@ _OWN = {
         Expectation(
             "lag_agrees_with_offsets",
             "warn",
-            f"CASE WHEN {LAG_OF_OFFSETS}.consume_mode <=> 'pop' "
+            f"CASE WHEN {LAG_OF_OFFSETS}.consume_mode <=> '{ConsumeMode.POP}' "
             f"THEN lag >= {LAG_OF_OFFSETS}.least "
             f"WHEN {LAG_OF_OFFSETS}.match_method = 'none' "
             f"THEN lag BETWEEN {LAG_OF_OFFSETS}.least AND {LAG_OF_OFFSETS}.most END",
@@ -102,11 +109,7 @@ _OWN = {
             "lag <> the sum of the lag of its queues",
             ("lag", "queues", "queues_unknown", "message_model"),
         ),
-        one_of(
-            "health",
-            *("LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED"),
-            *("FALLING_BEHIND", "CATCHING_UP", "IDLE", "OK"),
-        ),
+        one_of("health", *Health),
     ),
     "progress.topics": (
         *(at_least(name, 0) for name in ("queues", "messages", "unreadable_messages")),
@@ -122,11 +125,11 @@ _OWN = {
         ),
     ),
     "progress.assignments": (
-        one_of("state", "OK", "UNOWNED", "CONTESTED", "MOVED", "UNKNOWN"),
+        one_of("state", *AssignmentState),
         Expectation(
             "contested_by_several",
             "warn",
-            "(state = 'CONTESTED') = (size(owners) > 1)",
+            f"(state = '{AssignmentState.CONTESTED}') = (size(owners) > 1)",
             "state disagrees with the number of owners",
             ("state", "owners"),
         ),
@@ -181,12 +184,7 @@ _OWN = {
     ),
     "progress.events": (
         at_least("messages", 0),
-        one_of(
-            "kind",
-            *("REWOUND", "SKIPPED", "LOST", "RECREATED", "AHEAD_OF_BROKER", "DISAPPEARED"),
-            *("FIRST_COMMIT", "BROKER_DOWN", "REBALANCED", "PULL_EXPIRED", "ORDER_LOCK_LOST"),
-            *("SERVED_BY_SLAVE", "SHRUNK"),
-        ),
+        one_of("kind", *EventKind),
     ),
     "quality.results": (
         ordered("unexpected", "elements"),
@@ -200,15 +198,16 @@ _OWN = {
     ),
     "quality.quarantine": (),
     "quality.decisions": (one_of("decision", RELEASED, DROPPED, UNDONE),),
-    "alerting.alerts": (one_of("severity", "critical", "warning", "info"),),
+    "alerting.alerts": (one_of("severity", *Severity),),
     "alerting.incidents": (
-        one_of("state", "PENDING", "FIRING", "ACKNOWLEDGED", "RESOLVED"),
+        one_of("state", *IncidentState),
         ordered("opened_at", "fired_at"),
         ordered("fired_at", "resolved_at"),
         Expectation(
             "firing_since_an_instant",
             "warn",
-            "CASE WHEN state IN ('FIRING', 'ACKNOWLEDGED') THEN fired_at IS NOT NULL END",
+            f"CASE WHEN state IN ('{IncidentState.FIRING}', '{IncidentState.ACKNOWLEDGED}') "
+            "THEN fired_at IS NOT NULL END",
             "fired_at is NULL and state = FIRING or ACKNOWLEDGED",
             ("state", "fired_at"),
         ),
@@ -218,7 +217,7 @@ _OWN = {
         Expectation(
             "delivered_at_an_instant",
             "warn",
-            "(status = 'DELIVERED') = (delivered_at IS NOT NULL)",
+            f"(status = '{NotificationStatus.DELIVERED}') = (delivered_at IS NOT NULL)",
             "status disagrees with delivered_at",
             ("status", "delivered_at", "last_error"),
         ),

@@ -15,6 +15,8 @@ from expectations.declarations import (
     structural,
 )
 from lake.tables import TABLES
+from tidemark.model.queues import Condition
+from tidemark.model.snapshots import SnapshotStatus
 
 _OWN: dict[str, tuple[Expectation, ...]] = {
     "raw.snapshots": (
@@ -30,12 +32,12 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
         Expectation(
             "status_not_failed",
             "warn",
-            "status <> 'FAILED'",
+            f"status <> '{SnapshotStatus.FAILED}'",
             "status = FAILED",
             ("cluster", "status", "problems"),
             built_in=BuiltIn(
                 "expect_column_values_to_not_be_in_set",
-                {"column": "status", "value_set": ["FAILED"]},
+                {"column": "status", "value_set": [SnapshotStatus.FAILED]},
             ),
             own_check=True,
         ),
@@ -112,7 +114,7 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
         Expectation(
             "max_offset_falls_only_when_recreated",
             "warn",
-            "max_offset >= previous_max_offset OR condition <=> 'RECREATED'",
+            f"max_offset >= previous_max_offset OR condition <=> '{Condition.RECREATED}'",
             "max_offset < previous_max_offset and condition is not RECREATED",
             ("previous_max_offset", "max_offset", "condition"),
             own_check=True,

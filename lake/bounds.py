@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from rocketmq.consume_modes import NUMBERS, Certainty, Number
+from tidemark.model.queues import DelaySource
 
 
 class Bound(StrEnum):
@@ -182,7 +183,7 @@ def _is_incomplete(row: Mapping[str, Any]) -> bool:
 
 
 def _is_marked(mark: str, row: Mapping[str, Any]) -> bool:
-    if mark == "delay_is_lower_bound" and row.get("delay_source") == "at_least":
+    if mark == "delay_is_lower_bound" and row.get("delay_source") == DelaySource.AT_LEAST:
         # Rows of queues have the source of their delay in place of the mark.
         return True
     return bool(row.get(mark))

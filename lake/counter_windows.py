@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from lake.history import LoadedSnapshot
 from lake.window import Window
+from tidemark.model.snapshots import SnapshotSource
 
 STATS_WINDOWS = {
     "minute": timedelta(minutes=1),
@@ -59,7 +60,9 @@ def counter_windows(
     seen: dict[tuple[str, str, str], list[LoadedSnapshot]] = {}
     for snapshot in known:
         for broker in sorted(snapshot.brokers_read):
-            of_broker = seen.setdefault((snapshot.cluster, snapshot.source or "remote", broker), [])
+            of_broker = seen.setdefault(
+                (snapshot.cluster, snapshot.source or SnapshotSource.REMOTE, broker), []
+            )
             of_broker.append(snapshot)
             if snapshot.observed_at in window:
                 yield from _windows_that_end(of_broker, broker, longest_gap)

@@ -19,14 +19,7 @@ from lake.tables import progress, raw
 from lake.typed_rows import columns_of
 from lake.window import HOUR, Window, floor_hour
 from settings.constants import MEMORY
-
-REMOTE = "remote"
-"""Source of snapshots of brokers; one that names no source is of them."""
-
-LOCAL_OFFSETS = "local_offsets"
-
-WITHOUT_QUEUES = (LOCAL_OFFSETS, "stats_log")
-"""Sources of snapshots that never hold queues."""
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 
 @dataclass(frozen=True)
@@ -39,8 +32,9 @@ class LoadedSnapshot:
         observed_at: its start.
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
-        source: where it was read; None counts as `REMOTE`. Observations of different sources never
-            follow each other: files are older than reports of brokers at the same instant.
+        source: where it was read; None counts as `SnapshotSource.REMOTE`. Observations of different
+            sources never follow each other: files are older than reports of brokers at the same
+            instant.
         brokers_expected: addresses that should have responded; None or 0 where they are unknown.
         keys_read: digest of the queues and consumers it holds; None for one loaded without it.
         staleness_ms: milliseconds that its committed offsets may be old; None for those of brokers.
@@ -59,22 +53,24 @@ class LoadedSnapshot:
     @property
     def origin(self) -> tuple[str, str]:
         """Its cluster and source, which are equal for observations that follow each other."""
-        return self.cluster, self.source or REMOTE
+        return self.cluster, self.source or SnapshotSource.REMOTE
 
     @property
     def is_of_all_brokers(self) -> bool:
         """Whether a broker that it lacks was unreachable; files hold their own broker only."""
-        return self.source in (None, REMOTE)
+        return self.source in (None, SnapshotSource.REMOTE)
 
     @property
     def requested_every_broker(self) -> bool:
         """Whether it requested a broker that it lacks; not where the collection itself failed."""
-        return self.is_of_all_brokers and (self.status != "FAILED" or bool(self.brokers_expected))
+        return self.is_of_all_brokers and (
+            self.status != SnapshotStatus.FAILED or bool(self.brokers_expected)
+        )
 
     @property
     def is_of_groups(self) -> bool:
         """Whether it observes groups; logs of counters hold no offsets."""
-        return self.source != "stats_log"
+        return self.source != SnapshotSource.STATS_LOG
 
 
 COLUMNS = tuple(field.name for field in fields(LoadedSnapshot))
@@ -273,7 +269,7 @@ def complete_before(
         age = snapshot.observed_at - before.observed_at if before else timedelta(0)
         if before and snapshot.observed_at in window and longer_ago < age <= MEMORY:
             found[snapshot.snapshot_id] = before
-        if snapshot.status == "COMPLETE":
+        if snapshot.status == SnapshotStatus.COMPLETE:
             newest[snapshot.cluster] = snapshot
     return found
 

@@ -8,6 +8,7 @@ from lake.catalog import Lake
 from lake.history import LoadedSnapshot
 from lake.tables import raw
 from rocketmq.names import CONNECTIONS
+from tidemark.model.snapshots import SnapshotStatus
 
 
 def listing_all_groups(lake: Lake, snapshots: Sequence[LoadedSnapshot]) -> set[str]:
@@ -22,8 +23,8 @@ def listing_all_groups(lake: Lake, snapshots: Sequence[LoadedSnapshot]) -> set[s
         snapshots: loaded snapshots, in order of time; files hold one broker and list no cluster.
     """
     whole = [each for each in snapshots if each.is_of_all_brokers]
-    partial = {each.snapshot_id: each for each in whole if each.status == "PARTIAL"}
-    found = {each.snapshot_id for each in whole if each.status == "COMPLETE"}
+    partial = {each.snapshot_id: each for each in whole if each.status == SnapshotStatus.PARTIAL}
+    found = {each.snapshot_id for each in whole if each.status == SnapshotStatus.COMPLETE}
     if not partial:
         return found
     window = history.window_of(list(partial.values()))

@@ -24,12 +24,12 @@ from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
 from lake.failures import RefusedError
-from lake.history import LOCAL_OFFSETS
 from lake.landing import Landed, bound_aside, folders, set_aside
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
 from lake.window import Window
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 BATCH = 120
 """Snapshots that one commit per table loads at most."""
@@ -298,7 +298,7 @@ def _brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> list[str]:
     A broker whose committed offsets could not be read has queue rows and no consumer rows, so it is
     left out. Where it has consumer rows, the problem concerns single offsets or a slave.
     """
-    if header["source"][0].as_py() == LOCAL_OFFSETS:
+    if header["source"][0].as_py() == SnapshotSource.LOCAL_OFFSETS:
         return sorted(name for name in _brokers(tables.get(raw.CONSUMER_OFFSETS.name)) if name)
     read = _brokers(tables.get(raw.QUEUE_OFFSETS.name))
     failed = {
@@ -337,9 +337,9 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
     row: dict[str, Any] = {
         "snapshot_id": item.snapshot_id,
         "cluster": item.cluster,
-        "source": "remote",
+        "source": SnapshotSource.REMOTE,
         "observed_at": item.observed_at,
-        "status": "FAILED",
+        "status": SnapshotStatus.FAILED,
         "problems": [{"endpoint": "landing", "operation": "LOAD", "code": None, "message": reason}],
         "brokers_read": [],
     }

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lake.history import LOCAL_OFFSETS, WITHOUT_QUEUES, LoadedSnapshot
+from lake.history import LoadedSnapshot
 from lake.window import Window
+from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource
 
 FURTHEST = timedelta(minutes=10)
 """Longest time between a snapshot of clients' files and that of the queues."""
@@ -38,7 +39,7 @@ def nearest_queues(known: Sequence[LoadedSnapshot], window: Window) -> Iterator[
     """
     holding = [snapshot for snapshot in known if snapshot.source not in WITHOUT_QUEUES]
     for snapshot in known:
-        if snapshot.source != LOCAL_OFFSETS or snapshot.observed_at not in window:
+        if snapshot.source != SnapshotSource.LOCAL_OFFSETS or snapshot.observed_at not in window:
             continue
         near = [
             (abs(each.observed_at - snapshot.observed_at), each.observed_at, each)

@@ -6,6 +6,7 @@ from itertools import islice
 
 from lake.history import LoadedSnapshot
 from settings.history import HistorySettings
+from tidemark.model.snapshots import SnapshotStatus
 
 OLDER_SNAPSHOTS = 3
 """Snapshots from before the longest gap that are read for queues that may have reappeared."""
@@ -97,7 +98,7 @@ def _of_each_key_set(
     for snapshot in recent:
         if snapshot.keys_read not in covered:
             chosen.add(snapshot.snapshot_id)
-            is_known = snapshot.keys_read is not None or snapshot.status == "COMPLETE"
+            is_known = snapshot.keys_read is not None or snapshot.status == SnapshotStatus.COMPLETE
             if is_known and snapshot.snapshot_id not in hiding:
                 covered.add(snapshot.keys_read)
     return chosen, covered

@@ -21,6 +21,7 @@ from rocketmq.allocation import (
     java_order,
 )
 from rocketmq.records import Client, Snapshot
+from tidemark.model.assignments import IdleReason
 
 MOST_NEW = 1000
 """Members of a plan that are not online."""
@@ -239,7 +240,7 @@ def _row(queue: tuple[str, str, int], client: str | None, actual: Owners) -> dic
 def _reason(strategy: str, queues: int, clients: int) -> str:
     """Return why a client would get nothing, as ``progress.idle_clients`` does."""
     if clients > queues:
-        return "MORE_CLIENTS_THAN_QUEUES"
+        return IdleReason.MORE_CLIENTS_THAN_QUEUES
     if strategy == CONSISTENT_HASH:
-        return "HASH_LUCK"
-    return "NO_QUEUE_IN_ROOM" if strategy.startswith(MACHINE_ROOM) else "UNKNOWN"
+        return IdleReason.HASH_LUCK
+    return IdleReason.NO_QUEUE_IN_ROOM if strategy.startswith(MACHINE_ROOM) else IdleReason.UNKNOWN

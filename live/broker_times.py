@@ -11,16 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from live.store_times import (
-    AT_LEAST,
-    EXACT,
-    INTERPOLATED,
-    MILLISECOND,
-    GroupQueue,
-    StoreTime,
-    StoreTimes,
-    group_queue,
-)
+from live.store_times import MILLISECOND, GroupQueue, StoreTime, StoreTimes, group_queue
 from rocketmq.admin import requests as admin
 from rocketmq.admin.deep_responses import TimeSpan
 from rocketmq.deep.store_times import Pair
@@ -31,6 +22,7 @@ from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
+from tidemark.model.queues import DelaySource
 
 Ages = dict[GroupQueue, StoreTime]
 Offsets = Mapping[OffsetKey, Mapping[int, int]]
@@ -187,7 +179,7 @@ class _BrokerReader:
                 age = None if span is None else _age(item, span)
                 if age is not None:
                     error_ms = -(-uncertain // MILLISECOND)
-                    ages[group_queue(item.row)] = StoreTime(at - age, EXACT, error_ms)
+                    ages[group_queue(item.row)] = StoreTime(at - age, DelaySource.EXACT, error_ms)
 
     async def _offsets(self) -> Offsets | None:
         with self.problems:
@@ -215,7 +207,7 @@ class _BrokerReader:
                 return
             self.found.known[key] = _between(earliest, latest, self.observed_at)
         elif earliest and offsets is None:
-            self.found.known[key] = StoreTime(earliest.at, AT_LEAST, None)
+            self.found.known[key] = StoreTime(earliest.at, DelaySource.AT_LEAST, None)
         elif earliest:
             pair = OffsetKey(row.topic, row.consumer_group)
             # A group that was rewound meanwhile is left as the snapshot saw it.
@@ -229,10 +221,11 @@ def _between(
     """Return the store time of a message between those of two responses, in order of offsets."""
     end = latest.at if latest else observed_at
     if earliest is None:
-        return StoreTime(end, AT_LEAST, None)
+        return StoreTime(end, DelaySource.AT_LEAST, None)
     half = max(timedelta(0), end - earliest.at) / 2
     uncertain = max(time.error_ms or 0 for time in (earliest, latest) if time)
-    return StoreTime(earliest.at + half, INTERPOLATED, -(-half // MILLISECOND) + uncertain)
+    error_ms = -(-half // MILLISECOND) + uncertain
+    return StoreTime(earliest.at + half, DelaySource.INTERPOLATED, error_ms)
 
 
 def _pair(item: Unconsumed) -> Pair:

@@ -17,7 +17,6 @@ from rocketmq.consume_modes import (
     NUMBERS,
     REMEMBERED,
     SHOWN_BY_OFFSETS,
-    ConsumeMode,
     Kind,
     Number,
     ReadyFrom,
@@ -26,6 +25,7 @@ from rocketmq.consume_modes import (
 )
 from rocketmq.records import Client, ConsumerOffset, Snapshot
 from rocketmq.snapshot.online import speaks_grpc
+from tidemark.model.consumption import ConsumeMode
 
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from live import broker_times
 from live.clocks import ByOurClock
-from live.store_times import AT_LEAST, StoreTime, StoreTimes, group_queue, undated
+from live.store_times import StoreTime, StoreTimes, group_queue, undated
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Snapshot
 from rocketmq.snapshot.target import ClusterTarget
+from tidemark.model.queues import DelaySource
 
 if TYPE_CHECKING:
     from lake.catalog_config import CatalogConfig
@@ -59,7 +60,7 @@ def store_times(
 
 
 def _is_precise(time: StoreTime, snapshot: Snapshot) -> bool:
-    if time.source == AT_LEAST or time.error_ms is None:
+    if time.source == DelaySource.AT_LEAST or time.error_ms is None:
         return False
     age = snapshot.observed_at - time.at
     return age.total_seconds() * 1000 >= PRECISE * time.error_ms

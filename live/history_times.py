@@ -29,19 +29,11 @@ from lake.schema import Table
 from lake.tables.progress import QUEUES, SNAPSHOTS, TIMELINE
 from lake.window import Window
 from live.clocks import clock_errors
-from live.store_times import (
-    AT_LEAST,
-    EXACT,
-    INTERPOLATED,
-    GroupQueue,
-    Observation,
-    Step,
-    StoreTime,
-    StoreTimes,
-    group_queue,
-)
+from live.store_times import GroupQueue, Observation, Step, StoreTime, StoreTimes, group_queue
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Snapshot
+from tidemark.model.queues import DelaySource
+from tidemark.model.snapshots import SnapshotSource
 
 AGES = tuple(timedelta(hours=hours) for hours in (0, 1, 6, 24, 72))
 """Ends of the spans before the snapshot that are read one after the other."""
@@ -62,7 +54,7 @@ _KEPT = (
 
 _COLUMNS = tuple(name for name in TIMELINE.column_names if name != "cluster")
 
-_STEPS_OF_MESSAGES = """
+_STEPS_OF_MESSAGES = f"""
 SELECT
     number,
     max_by(step, step.observed_at) AS newest,
@@ -75,15 +67,15 @@ SELECT
     ) AS holding,
     min_by(step, step.observed_at) FILTER (step.max_offset > first) AS oldest
 FROM (
-    SELECT number, first, {
+    SELECT number, first, {{
         max_offset: max_offset,
         observed_at: observed_at,
         newest_stored_at: newest_stored_at,
         previous_max_offset: previous_max_offset,
         previous_at: previous_at
-    } AS step
+    }} AS step
     FROM steps JOIN messages USING (broker, topic, queue_id)
-    WHERE source IS NULL OR source = 'remote'
+    WHERE source IS NULL OR source = '{SnapshotSource.REMOTE}'
 )
 GROUP BY number
 """
@@ -241,8 +233,8 @@ def _better(kept: StoreTime, found: StoreTime | None) -> StoreTime:
     """Return the better of two store times; of two alike the one learned first, or the bound."""
     if found is None:
         return kept
-    ranks = (EXACT, INTERPOLATED, AT_LEAST)
-    if kept.source == found.source == AT_LEAST:
+    ranks = tuple(DelaySource)
+    if kept.source == found.source == DelaySource.AT_LEAST:
         return min(kept, found, key=attrgetter("at"))
     return min(kept, found, key=lambda each: ranks.index(each.source))
 

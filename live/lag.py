@@ -15,11 +15,12 @@ from typing import Any, Self
 from live.clocks import ByOurClock, clock_errors
 from live.consume_modes import NOTHING_REMEMBERED, ConsumeModes
 from live.queue_lag import advanced, is_measurement, queue_row
-from live.store_times import AT_LEAST, StoreTimes
+from live.store_times import StoreTimes
 from rocketmq import names
 from rocketmq.consume_modes import Kind
 from rocketmq.records import Client, Snapshot
 from rocketmq.wire.codes import RequestCode
+from tidemark.model.queues import DelaySource
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
@@ -259,7 +260,7 @@ def _delay_quality(known: list[dict[str, Any]]) -> dict[str, Any]:
     is_ready_bound = any(row["ready_delay_is_bound"] for row in known)
     source = error_ms = None
     if largest is not None:
-        source = AT_LEAST if is_bound else largest["delay_source"]
+        source = DelaySource.AT_LEAST if is_bound else largest["delay_source"]
     if largest is not None and not is_bound:
         errors = [(row["delay_ms"], row["delay_error_ms"] or 0) for row in delays]
         most = max(delay + error for delay, error in errors) - largest["delay_ms"]

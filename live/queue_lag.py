@@ -5,16 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from live.consume_modes import Consumed
-from live.store_times import (
-    AT_LEAST,
-    EXACT,
-    INTERPOLATED,
-    MILLISECOND,
-    StoreTime,
-    StoreTimes,
-    group_queue,
-)
+from live.store_times import MILLISECOND, StoreTime, StoreTimes, group_queue
 from rocketmq.records import ConsumerOffset, QueueOffset
+from tidemark.model.queues import DelaySource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,16 +56,18 @@ def queue_row(
     if pulled is not None and pulled < maximum and ready is None:
         of_pulled = _bound(pulled, queue, now, newest)
         # Next to a known first message the bound of the next one would seem as well known.
-        is_undated = first is None or first.source == AT_LEAST
-        if of_pulled and (of_pulled.source == EXACT or is_undated):
+        is_undated = first is None or first.source == DelaySource.AT_LEAST
+        if of_pulled and (of_pulled.source == DelaySource.EXACT or is_undated):
             ready = of_pulled
     pull_at = ready.at if ready else None
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
     delay_ms = 0 if nothing_left else _age(first, now)
-    source, error_ms = (EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
+    source, error_ms = (
+        (DelaySource.EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
+    )
     if is_bound:  # the first message that was not popped is known, and an older one may be popped
-        source, error_ms = AT_LEAST, None
+        source, error_ms = DelaySource.AT_LEAST, None
     handed_out = newest if available == 0 else pull_at
     first_at = first.at if first else None
     return {
@@ -90,10 +85,10 @@ def queue_row(
         "delay_error_ms": None if delay_ms is None else error_ms,
         # A message that came while the snapshot was read has no age yet, and is no older one.
         "delay_is_bound": is_bound
-        or (bool(readable) and (first is None or first.source == AT_LEAST)),
+        or (bool(readable) and (first is None or first.source == DelaySource.AT_LEAST)),
         "ready_delay_ms": 0 if available == 0 else _milliseconds(pull_at, now),
         "ready_delay_is_bound": bool(lag if available is None else available > 0)
-        and (ready is None or ready.source == AT_LEAST),
+        and (ready is None or ready.source == DelaySource.AT_LEAST),
         "lag_span_ms": _span(lag, first_at, newest),
         "inflight_span_ms": _span(consumed.inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),
@@ -116,13 +111,13 @@ def _first_unconsumed(
     """Return when the first readable unconsumed message was stored."""
     first = max(row.consumer_offset or 0, queue.min_offset or 0)
     if row.first_unconsumed_at and first == row.consumer_offset:
-        return StoreTime(min(row.first_unconsumed_at, now), EXACT, clock_error_ms)
+        return StoreTime(min(row.first_unconsumed_at, now), DelaySource.EXACT, clock_error_ms)
     bound = _bound(first, queue, now, newest, clock_error_ms)
     found = times.known.get(group_queue(row))
-    if found is None or (bound and bound.source == EXACT):
+    if found is None or (bound and bound.source == DelaySource.EXACT):
         return bound
     at = min(found.at, now)
-    if found.source == AT_LEAST and bound:
+    if found.source == DelaySource.AT_LEAST and bound:
         at = min(at, bound.at)
     return StoreTime(at, found.source, found.error_ms)
 
@@ -130,7 +125,7 @@ def _first_unconsumed(
 def _age(first: StoreTime | None, now: datetime) -> int | None:
     """Return the age of a message; one of 0 ms is known only where it was interpolated."""
     age = _milliseconds(first.at, now) if first else None
-    is_known = age or (first is not None and first.source == INTERPOLATED)
+    is_known = age or (first is not None and first.source == DelaySource.INTERPOLATED)
     return age if is_known else None
 
 
@@ -146,8 +141,10 @@ def _bound(
     A bound of 0 ms has no information.
     """
     if newest and offset == (queue.max_offset or 0) - 1:
-        return StoreTime(newest, EXACT, clock_error_ms)
-    return StoreTime(newest, AT_LEAST, None) if newest and _milliseconds(newest, now) else None
+        return StoreTime(newest, DelaySource.EXACT, clock_error_ms)
+    if newest and _milliseconds(newest, now):
+        return StoreTime(newest, DelaySource.AT_LEAST, None)
+    return None
 
 
 def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from rocketmq import names
 from rocketmq.deep.unconsumed import Unconsumed, unconsumed
 from rocketmq.records import ConsumerOffset, Snapshot
-
-EXACT, INTERPOLATED, AT_LEAST = "exact", "interpolated", "at_least"
+from tidemark.model.queues import DelaySource
 
 MILLISECOND = timedelta(milliseconds=1)
 MICROSECOND = timedelta(microseconds=1)
@@ -99,12 +98,12 @@ class Step:
         is_known = newest is not None and (t0 is None or newest >= t0)
         s1 = min(newest, t1) if newest is not None and is_known else t1
         if is_known and offset == m1 - 1:
-            return StoreTime(s1, EXACT, 0)
+            return StoreTime(s1, DelaySource.EXACT, 0)
         if t0 is None:
-            return StoreTime(s1, AT_LEAST, None)
+            return StoreTime(s1, DelaySource.AT_LEAST, None)
         share = (offset - m0 + 1) / (m1 - m0)
         at = t0 + int((s1 - t0) / MICROSECOND * share) * MICROSECOND
-        return StoreTime(at, INTERPOLATED, (s1 - t0) // MILLISECOND)
+        return StoreTime(at, DelaySource.INTERPOLATED, (s1 - t0) // MILLISECOND)
 
 
 def group_queue(row: ConsumerOffset) -> GroupQueue:

@@ -22,6 +22,7 @@ from rocketmq.records import (
     Subscription,
     Topic,
 )
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 CLUSTER = "synthetic"
 BROKERS = {"broker-a": "192.0.2.1:10911", "broker-b": "192.0.2.2:10911"}
@@ -61,10 +62,10 @@ class SyntheticCluster:
         at = self.start + timedelta(minutes=number)
         made = Snapshot(
             cluster=CLUSTER,
-            source="remote",
+            source=SnapshotSource.REMOTE,
             observed_at=at,
             finished_at=at + timedelta(milliseconds=50),
-            status="COMPLETE",
+            status=SnapshotStatus.COMPLETE,
             brokers_expected=len(BROKERS),
             brokers_answered=len(BROKERS),
             transport="plain",

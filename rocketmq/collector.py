@@ -22,6 +22,7 @@ from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -39,7 +40,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
     allowance = target.allowance()
     async with target.client(target.total_timeout, allowance=allowance) as client:
         roster = await read_roster(client, target, problems)
-        snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
+        snapshot = Snapshot(roster.cluster, SnapshotSource.REMOTE, roster.observed_at)
         snapshot.transport = target.security.transport
         readings = roster.readings
         groups: set[str] = set()
@@ -273,11 +274,11 @@ def _conclude(
     if problems.left_out:
         for table in TABLES:
             setattr(snapshot, table, [])
-        snapshot.status = "FAILED"
+        snapshot.status = SnapshotStatus.FAILED
     elif not any(reading.is_master and reading.responded for reading in readings):
-        snapshot.status = "FAILED"
+        snapshot.status = SnapshotStatus.FAILED
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:
-        snapshot.status = "PARTIAL"
+        snapshot.status = SnapshotStatus.PARTIAL
     else:
-        snapshot.status = "COMPLETE"
+        snapshot.status = SnapshotStatus.COMPLETE
     snapshot.finished_at = datetime.now(UTC)

@@ -15,14 +15,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from rocketmq.wire.codes import RequestCode
-
-
-class ConsumeMode(StrEnum):
-    """Ways in which brokers hand messages to a group; the values of ``consume_mode``."""
-
-    POP = "pop"
-    PULL = "pull"
-
+from tidemark.model.consumption import ConsumeMode
 
 REMEMBERED = timedelta(hours=24)
 """Time for which the last sign of a mode counts when no further sign is observed."""
@@ -31,10 +24,10 @@ REMEMBERED = timedelta(hours=24)
 class Kind(StrEnum):
     """Kinds of consumption whose numbers mean different things."""
 
-    PULL = "pull"
+    PULL = ConsumeMode.PULL
     BROADCAST_FILE = "broadcast_file"
     BROADCAST_BROKER = "broadcast_broker"
-    POP = "pop"
+    POP = ConsumeMode.POP
     POP_KV = "pop_kv"
     POP_FIFO = "pop_fifo"
     LITE = "lite"

@@ -13,6 +13,8 @@ from operator import attrgetter
 from textwrap import shorten
 from typing import Any
 
+from tidemark.model.snapshots import SnapshotStatus
+
 
 @dataclass(slots=True, frozen=True)
 class Problem:
@@ -339,7 +341,7 @@ class Snapshot:
     source: str
     observed_at: datetime
     finished_at: datetime | None = None
-    status: str = "FAILED"
+    status: str = SnapshotStatus.FAILED
     brokers_expected: int = 0
     brokers_answered: int = 0
     requests: int = 0

@@ -13,6 +13,7 @@ from rocketmq.files.store_snapshot import read_store
 from rocketmq.records import TABLES, Snapshot
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.output import printable
 from tidemark.snapshot_command import problem_lines
 
@@ -80,7 +81,7 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
             raise CommandError(f"{reason}; give others with --cluster and --broker")
         count += 1
         lines = problem_lines(snapshot)
-        if snapshot.status == "FAILED":
+        if snapshot.status == SnapshotStatus.FAILED:
             raise CommandError(lines[0])
         for line in lines:
             typer.echo(f"{snapshot.status}: {line}", err=True)

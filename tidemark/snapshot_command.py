@@ -18,6 +18,7 @@ from settings.clusters import Cluster, configured
 from settings.home import Home
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.output import printable
 
 
@@ -119,7 +120,7 @@ def targeted_snapshot(
     target = replace(target_of(cluster), deep=deep, counters=counters)
     snapshot = collect_snapshot(target)
     lines = problem_lines(snapshot)
-    if snapshot.status == "FAILED":
+    if snapshot.status == SnapshotStatus.FAILED:
         # A shell ends a command at the semicolon between two name servers.
         servers = shlex.quote(";".join(cluster.namesrv))
         raise CommandError(

@@ -17,6 +17,7 @@ from alerting.states import IncidentState
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.tables.alerting import INCIDENTS
+from tidemark.model.incidents import IncidentState
 
 Clock = Callable[[], datetime]
 

@@ -8,6 +8,7 @@ from alerting.incidents.incident import Incident
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import BROKERS, KINDS, PIPELINE
 from alerting.rules.matching import IncidentMatch
+from tidemark.model.snapshots import SnapshotStatus
 
 BROKER_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == BROKERS)
 
@@ -109,7 +110,8 @@ def _declared(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
 
 
 def _rank(incident: Incident) -> int:
-    if incident.kind == "collection_incomplete" and incident.row.get("status") == "FAILED":
+    has_failed = incident.row.get("status") == SnapshotStatus.FAILED
+    if incident.kind == "collection_incomplete" and has_failed:
         return _UNREADABLE_CLUSTER
     return _UNREACHABLE_BROKER if incident.kind == "broker_down" else _NEVER_INHIBITS
 

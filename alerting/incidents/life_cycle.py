@@ -25,6 +25,7 @@ from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
 from alerting.states import IncidentState, TransitionKind, TransitionName
 from lake.window import MICROSECOND
+from tidemark.model.incidents import IncidentState
 
 NO_RULE = "no rule applies to it any more"
 """Reason for closing an incident whose rule was removed or changed."""

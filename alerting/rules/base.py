@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field
 
 from alerting.rules.kinds import GROUPS, KINDS, Kind, known
 from settings.fields import For, Messages, QuietHours, Seconds, Span, Strict, fits
 from settings.matching import GroupMatch, Match
+from tidemark.model.incidents import Severity
 
 CLEAR = Span(5)
 """Default of the time for which a rule has to be untrue until its incident resolves."""
@@ -19,7 +20,8 @@ RUNBOOK = r"^(https?://\S+|runbooks/[A-Za-z0-9._-]+\.md)$"
 Labels = dict[Annotated[str, Field(min_length=1)], str]
 """Names and values that incidents carry, such as the team and the service."""
 
-Severity = Literal["critical", "warning", "info"]
+SeverityName = Annotated[Severity, Field(strict=False)]
+"""A severity as a file names it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class BaseRule(Strict, frozen=True):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
     kind: str
-    severity: Severity = "warning"
+    severity: SeverityName = Severity.WARNING
     for_: Annotated[For | None, Field(alias="for")] = None
     clear_for: For = CLEAR
     description: str = ""
@@ -181,7 +183,7 @@ class Override(Strict, Generic[_T], frozen=True):
 
     match: GroupMatch
     enabled: bool = True
-    severity: Severity | None = None
+    severity: SeverityName | None = None
     threshold: _T | None = None
     for_: Annotated[For | None, Field(alias="for")] = None
     clear_for: For | None = None

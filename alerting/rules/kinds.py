@@ -7,6 +7,8 @@ A kind is a value and a comparison. A further kind is one more entry here, becau
 from dataclasses import dataclass
 
 from lake.bounds import certain
+from tidemark.model.health import Health
+from tidemark.model.snapshots import SnapshotStatus
 
 GROUPS = "groups"
 TOPICS = "topics"
@@ -88,11 +90,11 @@ def known(condition: str, *, part_suffices: bool = True) -> str:
 
 
 def _health(
-    state: str, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
+    state: Health, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
 ) -> Kind:
     """Return the kind of a state of `progress.groups.health`, which covers ten observations."""
     # After an incomplete observation a group may be LOSING, and every other state is unknown.
-    condition = known(f"nullif(health, 'UNKNOWN') = '{state}'")
+    condition = known(f"nullif(health, '{Health.UNKNOWN}') = '{state}'")
     return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
 
 
@@ -186,29 +188,29 @@ KINDS = {
         hint="Speed the group up or keep messages longer (fileReservedTime).",
     ),
     "falling_behind": _health(
-        "FALLING_BEHIND",
+        Health.FALLING_BEHIND,
         "{value} wait, and the number grows",
         "More is produced than consumed: add clients up to the number of queues, or threads.",
     ),
     "stalled": _health(
-        "STALLED",
+        Health.STALLED,
         "{value} wait and a queue makes no progress",
         "A client holds the queue and consumes nothing: check its threads, or restart it.",
     ),
     "blocked": _health(
-        "BLOCKED",
+        Health.BLOCKED,
         "{value} wait and messages handed out are not finished",
         "Handling hangs or fails on one message: check the client's threads and its log.",
         # All messages of a POP group may be handed out, and nothing lags.
         value="greatest(coalesce(lag_upper, readable_lag), inflight)",
     ),
     "stopped": _health(
-        "STOPPED",
+        Health.STOPPED,
         "{value} wait and nothing is consumed",
         "No member of the group is online: check its deployment.",
     ),
     "losing": _health(
-        "LOSING",
+        Health.LOSING,
         "messages expire before they are consumed, {value} so far",
         "The group is behind for longer than the broker keeps messages: speed it up, or keep "
         "messages longer (fileReservedTime).",
@@ -400,7 +402,8 @@ KINDS = {
     ),
     "collection_incomplete": Kind(
         SNAPSHOTS,
-        "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "
+        f"CASE WHEN status = '{SnapshotStatus.FAILED}' "
+        "THEN greatest(coalesce(brokers_expected, 1), 1) "
         "ELSE greatest(brokers_expected - brokers_answered, cardinality(unreachable)) END",
         "",
         "{value} brokers could not be read",

@@ -10,13 +10,11 @@ from board.paging import Order, containing, having, page
 from board.responses import ProblemError, json_response
 from lake.tables import progress
 from lake.typed_rows import dict_rows
+from tidemark.model.health import Health
 
 router = APIRouter(tags=["groups"])
 
-HEALTH = (
-    "LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND",
-    "CATCHING_UP", "IDLE", "OK",
-)  # fmt: skip
+HEALTH = tuple(Health)
 """States of health, the worst first."""
 
 

@@ -1,11 +1,9 @@
 """Metrics of Tidemark's own: of groups, of queues where switched on, of incidents, of itself."""
 
 from board.metrics.declaration import COUNTER, OWN, QUEUES, Metric, Source
-
-HEALTH_STATES = (
-    *("LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND"),
-    *("CATCHING_UP", "IDLE", "OK"),
-)
+from tidemark.model.health import Health
+from tidemark.model.incidents import IncidentState
+from tidemark.model.queues import DelaySource
 
 _GROUP_LABELS = ("cluster", "consumer_group", "topic")
 
@@ -130,9 +128,11 @@ TOPICS = Source(
     ),
 )
 
+_STATES = ", ".join(f"'{state}'" for state in Health)
+
 _HEALTH = f"""
 SELECT cluster, consumer_group, topic, state, (health = state)::INTEGER AS is_state
-FROM progress_groups CROSS JOIN (SELECT unnest([{", ".join(map(repr, HEALTH_STATES))}]) AS state)
+FROM progress_groups CROSS JOIN (SELECT unnest([{_STATES}]) AS state)
 """
 
 HEALTH = Source(
@@ -142,13 +142,13 @@ HEALTH = Source(
     (_group("health", "1 of the state that holds, 0 of the others.", "is_state", "health"),),
 )
 
-_QUEUES = """
+_QUEUES = f"""
 SELECT cluster, broker, topic, queue_id::VARCHAR AS queue_id, consumer_group,
     coalesce(client_id, '') AS client_id, lag, lost, inflight, delay_ms / 1000 AS delay_seconds,
     CASE WHEN lag IS NOT NULL THEN lag_is_lower_bound::INTEGER END AS lag_is_lower_bound,
     CASE WHEN delay_ms IS NOT NULL
-        THEN (delay_source = 'at_least' OR coalesce(lag_is_lower_bound, false))::INTEGER END
-        AS delay_is_lower_bound,
+        THEN (delay_source = '{DelaySource.AT_LEAST}' OR coalesce(lag_is_lower_bound, false))
+        ::INTEGER END AS delay_is_lower_bound,
     consumer_offset, max_offset
 FROM progress_queues
 """
@@ -187,10 +187,10 @@ QUEUE = Source(
 INCIDENTS = Source(
     OWN,
     ("state", "severity", "rule"),
-    """
+    f"""
     SELECT state, severity, rule, count(*) AS incidents
     FROM alerting_incidents
-    WHERE state <> 'RESOLVED'
+    WHERE state <> '{IncidentState.RESOLVED}'
     GROUP BY ALL
     """,
     (

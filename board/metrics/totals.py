@@ -5,6 +5,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from tidemark.model.incidents import NotificationStatus
+
 
 class Totals:
     """Counters that only grow, whatever retention removes from the tables.
@@ -39,9 +41,9 @@ class Totals:
         now: Counter[tuple[str, str]] = Counter()
         for row in notifications.select(["channel", "status", "attempts"]).to_pylist():
             channel, status = row["channel"], row["status"]
-            delivered = status == "DELIVERED"
+            delivered = status == NotificationStatus.DELIVERED
             now[channel, "delivered"] += delivered
-            now[channel, "withheld"] += status == "WITHHELD"
+            now[channel, "withheld"] += status == NotificationStatus.WITHHELD
             now[channel, "failed"] += max(0, (row["attempts"] or 0) - delivered)
         for key, count in now.items():
             self._notifications[key] += max(0, count - self._in_table[key])

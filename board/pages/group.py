@@ -18,6 +18,7 @@ from lake.window import MICROSECOND, Window
 from rocketmq.allocation import STRATEGIES
 from rocketmq.names import OWN_TOPICS
 from rocketmq.snapshot.online import speaks_grpc
+from tidemark.model.assignments import AssignmentState
 
 router = APIRouter(include_in_schema=False)
 
@@ -118,7 +119,7 @@ def group(
         heat=[(row, _heat(row)) for row in queues],
         scale=SCALE,
         is_owned=bool(held),
-        wrong=any(row["state"] not in ("OK", None) for row in held.values()),
+        wrong=any(row["state"] not in (AssignmentState.OK, None) for row in held.values()),
         planned_clients=_planned_clients(chosen_row),
         capacity_row=_capacity(details["capacity"], chosen_row),
         strategies=STRATEGIES,

@@ -14,9 +14,10 @@ from lake.schema import (
     Table,
 )
 from lake.tables import raw
+from tidemark.model.incidents import IncidentState, Severity
 
 RULE = Column("rule", STRING, "name of the rule")
-SEVERITY = Column("severity", STRING, "critical | warning | info")
+SEVERITY = Column("severity", STRING, " | ".join(Severity))
 SUBJECT = Column("subject", STRING, "cluster/group/topic")
 INCIDENT_ID = Column("incident_id", STRING, "id, derived from rule, subject and opened_at")
 
@@ -50,7 +51,7 @@ INCIDENTS = Table(
         RULE,
         SUBJECT,
         SEVERITY,
-        Column("state", STRING, "PENDING | FIRING | ACKNOWLEDGED | RESOLVED"),
+        Column("state", STRING, " | ".join(IncidentState)),
         Column("opened_at", TIMESTAMP, "first observation at which the rule was true"),
         Column("fired_at", TIMESTAMP, "when the rule had been true for as long as `for` requires"),
         Column("acknowledged_at", TIMESTAMP, "when a person acknowledged it"),

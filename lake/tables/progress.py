@@ -1,11 +1,12 @@
 """``progress.*``: lag, delay, health and capacity, computed from the raw rows."""
 
-from enum import StrEnum
-
 import pyarrow as pa
 
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
 from lake.tables import raw
+from tidemark.model.assignments import AssignmentState
+from tidemark.model.health import Health
+from tidemark.model.queues import Condition, DelaySource
 
 LAG = Column("lag", BIGINT, "unconsumed messages; negative only when ahead of the broker")
 INFLIGHT = Column("inflight", BIGINT, "messages handed out and not yet consumed")
@@ -117,10 +118,10 @@ QUEUES = Table(
         Column(
             "ready_delay_source",
             STRING,
-            "exact | interpolated | at_least: how pull_at is known; NULL where it is not",
+            f"{' | '.join(DelaySource)}: how pull_at is known; NULL where it is not",
         ),
         *SPANS,
-        Column("delay_source", STRING, "exact | interpolated | at_least"),
+        Column("delay_source", STRING, " | ".join(DelaySource)),
         Column("delay_error_ms", BIGINT, "largest error of delay_ms, milliseconds"),
         *RATES,
         DRAIN_SECONDS,
@@ -128,7 +129,7 @@ QUEUES = Table(
         Column(
             "condition",
             STRING,
-            "RECREATED | AHEAD_OF_BROKER | LOST | NEVER_COMMITTED | REWOUND | OK",
+            " | ".join(Condition),
         ),
         *CONSUMPTION,
         INFLIGHT_SOURCE,
@@ -162,8 +163,7 @@ HEALTH = (
     Column(
         "health",
         STRING,
-        "LOSING | UNKNOWN | UNSUBSCRIBED | STOPPED | BLOCKED | STALLED | FALLING_BEHIND | "
-        "CATCHING_UP | IDLE | OK",
+        " | ".join(Health),
     ),
     Column("health_reason", STRING, "queues and numbers that health is derived from"),
     Column(
@@ -307,7 +307,7 @@ ASSIGNMENTS = Table(
         STRATEGY,
         Column("expected_client_id", STRING, "member that the strategy assigns the queue to"),
         Column("actual_client_id", STRING, "member that holds it; of several the first by name"),
-        Column("state", STRING, "OK | UNOWNED | CONTESTED | MOVED | UNKNOWN"),
+        Column("state", STRING, " | ".join(AssignmentState)),
         Column("owners", STRINGS, "all members that hold it"),
         Column("previous_client_id", STRING, "member that last held it within the hour before"),
         Column("rebalanced", BOOLEAN, "whether another member held it then; NULL = unknown"),
@@ -594,14 +594,6 @@ EVENTS = Table(
     ),
     nullable_key=("topic", "queue_id", "consumer_group", "client_id"),
 )
-
-
-class UnreadableReason(StrEnum):
-    """Reasons why no consumer can read messages of a topic; the first true one counts."""
-
-    NO_READ_PERMISSION = "NO_READ_PERMISSION"
-    BEYOND_READ_QUEUES = "BEYOND_READ_QUEUES"
-
 
 _OF_BROKER = pa.struct(
     [("broker", STRING), ("read_queues", INT), ("write_queues", INT), ("perm", INT)]

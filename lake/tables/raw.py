@@ -14,6 +14,7 @@ from lake.schema import (
     Column,
     Table,
 )
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 SNAPSHOT_ID = Column("snapshot_id", STRING, "start of the snapshot, UTC, milliseconds, and cluster")
 OBSERVED_AT = Column("observed_at", TIMESTAMP, "start of the snapshot")
@@ -53,10 +54,10 @@ SNAPSHOTS = Table(
     (
         SNAPSHOT_ID,
         CLUSTER,
-        Column("source", STRING, "remote | store | local_offsets | stats_log"),
+        Column("source", STRING, " | ".join(SnapshotSource)),
         OBSERVED_AT,
         Column("finished_at", TIMESTAMP, "end of the snapshot"),
-        Column("status", STRING, "COMPLETE | PARTIAL | FAILED"),
+        Column("status", STRING, " | ".join(SnapshotStatus)),
         Column("brokers_expected", INT, "addresses, masters and slaves, expected to respond"),
         Column("brokers_answered", INT, "addresses, masters and slaves, that responded"),
         Column("requests", INT, "requests sent"),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from rocketmq.names import RETRY_PREFIX, is_lite_topic, version_order
 from rocketmq.typed_values import object_of, short_text
 from rocketmq.wire.fastjson import loads
+from tidemark.model.consumption import ConsumeMode
 
 POP_SINCE = version_order("V5_0_0")
 
@@ -44,7 +45,7 @@ def request_mode(
     chosen = POP if is_lite_topic(topic) else modes.get((topic, group))
     if chosen is None and default == POP and not topic.startswith(RETRY_PREFIX):
         chosen = POP
-    return {POP: "pop", PULL: "pull"}.get(chosen or "")
+    return {POP: ConsumeMode.POP, PULL: ConsumeMode.PULL}.get(chosen or "")
 
 
 def is_popped(topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str) -> bool:

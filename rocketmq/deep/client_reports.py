@@ -13,7 +13,6 @@ from typing import NamedTuple, Self
 
 from rocketmq.admin import deep_requests
 from rocketmq.admin.client_responses import MessageQueue, RunningInfo
-from rocketmq.consume_modes import ConsumeMode
 from rocketmq.deep.choice import chosen
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
 from rocketmq.deep.unconsumed import Unconsumed
@@ -22,6 +21,7 @@ from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, S
 from rocketmq.snapshot.online import is_grpc_client
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
+from tidemark.model.consumption import ConsumeMode
 
 AT_ONCE = 4
 """Requests that one broker forwards at a time: a client that hangs holds one of the broker's 16

@@ -17,6 +17,7 @@ from rocketmq.files.rewritten_json import backup_of, read_rewritten
 from rocketmq.records import ConsumerOffset, Snapshot
 from rocketmq.typed_values import object_of, whole_milliseconds
 from rocketmq.wire.fastjson import loads
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 NAME = "offsets.json"
 OPERATION = "READ " + NAME
@@ -55,7 +56,7 @@ def read_local_offsets(
     root = Path(folder)
     started = datetime.now(UTC)
     at = whole_milliseconds((observed_at or started).astimezone(UTC))
-    snapshot = Snapshot(cluster, "local_offsets", at)
+    snapshot = Snapshot(cluster, SnapshotSource.LOCAL_OFFSETS, at)
     snapshot.staleness_ms = STALENESS_MS
     good = 0
     for path in _files(root, snapshot):
@@ -72,7 +73,13 @@ def read_local_offsets(
         if wrong:
             snapshot.problems.append(wrong.problem(OPERATION))
         snapshot.consumer_offsets += _rows(root, path, offsets)
-    snapshot.status = "FAILED" if not good else "PARTIAL" if snapshot.problems else "COMPLETE"
+    snapshot.status = (
+        SnapshotStatus.FAILED
+        if not good
+        else SnapshotStatus.PARTIAL
+        if snapshot.problems
+        else SnapshotStatus.COMPLETE
+    )
     snapshot.finished_at = snapshot.observed_at + (datetime.now(UTC) - started)
     return snapshot
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rocketmq.files.errors import FileError, reason_of
 from rocketmq.records import BrokerStats, Problem, Snapshot
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 ZONE = timezone(timedelta(hours=8))
 OPERATION = "READ stats.log"
@@ -107,10 +108,10 @@ def _snapshot(
 ) -> Snapshot:
     return Snapshot(
         cluster,
-        "stats_log",
+        SnapshotSource.STATS_LOG,
         at,
         finished_at=at,
-        status="PARTIAL" if problems else "COMPLETE",
+        status=SnapshotStatus.PARTIAL if problems else SnapshotStatus.COMPLETE,
         brokers_expected=1,
         brokers_answered=1,
         problems=problems,

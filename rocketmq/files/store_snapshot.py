@@ -21,6 +21,7 @@ from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.typed_values import instant, whole_milliseconds
 from rocketmq.wire.codes import RequestCode
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 _COMMIT_LOG = "READ commitlog"
 _STATE = "READ state"
@@ -77,7 +78,7 @@ def read_store(
         broker = broker or config.broker or _refuse_unnamed(root, "broker")
         if broker_id is None:
             broker_id = SOME_SLAVE if config.is_of_slave else 0
-        snapshot = Snapshot(cluster, "store", at)
+        snapshot = Snapshot(cluster, SnapshotSource.STORE, at)
         snapshot.staleness_ms = STALENESS_OF_SLAVE_MS if broker_id else STALENESS_MS
         deployment = frozenset({broker, config.cluster or cluster})
         queues = _StoreQueues(store, config.problems)
@@ -93,7 +94,7 @@ def read_store(
         queues.add_state(snapshot.brokers[0], StoreState.of(root))
     snapshot.problems = queues.problems
     snapshot.brokers_expected = snapshot.brokers_answered = 1
-    snapshot.status = "PARTIAL" if snapshot.problems else "COMPLETE"
+    snapshot.status = SnapshotStatus.PARTIAL if snapshot.problems else SnapshotStatus.COMPLETE
     snapshot.finished_at = at + (datetime.now(UTC) - started)
     return snapshot
 

@@ -15,6 +15,8 @@ from lake.schema import Table
 from lake.tables import progress, raw
 from lake.window import Window
 from spark.columns import with_new
+from tidemark.model.assignments import AssignmentState
+from tidemark.model.queues import EventKind
 
 FORMER_DAYS = 7
 """Former days whose throughput is compared; the earliest is the same day of the week."""
@@ -61,7 +63,7 @@ class GroupFeature:
 
 def _rewinds(events: DataFrame) -> DataFrame:
     return (
-        events.where("kind = 'REWOUND'")
+        events.where(F.col("kind") == EventKind.REWOUND)
         .groupBy("snapshot_id", *_TOPIC)
         .agg(
             F.try_sum("messages").alias("rewound_messages"),
@@ -72,8 +74,8 @@ def _rewinds(events: DataFrame) -> DataFrame:
 
 def _assignment_counts(assignments: DataFrame) -> DataFrame:
     return assignments.groupBy("snapshot_id", *_TOPIC).agg(
-        F.count(F.when(F.col("state") == "CONTESTED", 1)).alias("contested_queues"),
-        F.count(F.when(F.col("state") == "UNOWNED", 1)).alias("unowned_queues"),
+        F.count(F.when(F.col("state") == AssignmentState.CONTESTED, 1)).alias("contested_queues"),
+        F.count(F.when(F.col("state") == AssignmentState.UNOWNED, 1)).alias("unowned_queues"),
     )
 
 

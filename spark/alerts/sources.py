@@ -11,6 +11,7 @@ from lake.tables.progress import GROUPS, TOPICS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from spark.alerts.unreachable_brokers import is_unreachable, with_unreachable
 from spark.columns import with_new
+from tidemark.model.snapshots import SnapshotSource
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def _with_broker_columns(brokers: DataFrame) -> DataFrame:
 
 def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
     """Mark snapshots of whole clusters; files of one broker show nothing of the others."""
-    is_of_cluster = F.when(F.coalesce("source", F.lit("remote")) == "remote", F.lit(True))
+    remote = F.lit(SnapshotSource.REMOTE)
+    is_of_cluster = F.when(F.coalesce("source", remote) == remote, F.lit(True))
     return with_new(
         with_unreachable(snapshots, brokers),
         {"complete": F.lit(True), "judgeable": is_of_cluster},

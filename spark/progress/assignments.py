@@ -21,6 +21,7 @@ from spark.columns import inside, reaching_back
 from spark.progress.expected_owners import expected_owners, ring
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY
 from spark.progress.users_own import of_users
+from tidemark.model.assignments import AssignmentState
 
 HISTORY = timedelta(hours=1)
 """Time in which the previous owner of a queue is searched: inputs need ``raw.client_queues`` of
@@ -186,11 +187,16 @@ def _queues(expected: DataFrame, owned: DataFrame) -> DataFrame:
 def _state() -> Column:
     owners, expected = F.coalesce(F.size("owners"), F.lit(0)), F.col("expected_client_id")
     return (
-        F.when(owners > 1, "CONTESTED")
-        .when(owners == 0, F.when(F.col("all_reported"), "UNOWNED").otherwise("UNKNOWN"))
-        .when(expected.isNull(), "UNKNOWN")
-        .when(expected == F.col("actual_client_id"), "OK")
-        .otherwise("MOVED")
+        F.when(owners > 1, AssignmentState.CONTESTED)
+        .when(
+            owners == 0,
+            F.when(F.col("all_reported"), AssignmentState.UNOWNED).otherwise(
+                AssignmentState.UNKNOWN
+            ),
+        )
+        .when(expected.isNull(), AssignmentState.UNKNOWN)
+        .when(expected == F.col("actual_client_id"), AssignmentState.OK)
+        .otherwise(AssignmentState.MOVED)
     )
 
 

@@ -27,6 +27,7 @@ from settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.rates import NEGLIGIBLE
+from tidemark.model.health import Health
 
 PEAK = timedelta(days=7)
 """Time in which the largest rate of production is searched: inputs need ``progress.peaks`` of this
@@ -47,9 +48,9 @@ counts as 1 ms."""
 class Reason(StrEnum):
     """Reasons why capacity is NULL."""
 
-    BLOCKED = "BLOCKED"
-    STALLED = "STALLED"
-    STOPPED = "STOPPED"
+    BLOCKED = Health.BLOCKED
+    STALLED = Health.STALLED
+    STOPPED = Health.STOPPED
     FEW_MESSAGES = "FEW_MESSAGES"
     NO_THREADS = "NO_THREADS"
 
@@ -360,6 +361,8 @@ def _drain(clients: Column) -> Column:
     capacity_tps = _capacity_of(clients)
     gain = capacity_tps - F.col("load_tps")
     drains = (
-        (gain > 0) & (gain >= capacity_tps * NEGLIGIBLE) & ~F.col("health").eqNullSafe("LOSING")
+        (gain > 0)
+        & (gain >= capacity_tps * NEGLIGIBLE)
+        & ~F.col("health").eqNullSafe(Health.LOSING)
     )
     return F.when(F.col("waiting") == 0, F.lit(0.0)).when(drains, F.col("waiting") / gain)

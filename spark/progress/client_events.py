@@ -20,6 +20,8 @@ from spark.columns import SNAPSHOT, at_least_zero, inside, milliseconds
 from spark.progress.events import CLIENT_RESTARTED, member_changes
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.users_own import of_users
+from tidemark.model.assignments import AssignmentState
+from tidemark.model.queues import EventKind
 
 PULL_EXPIRES = timedelta(seconds=120)
 """Time without a pull after which a push client drops a queue (`PULL_MAX_IDLE_TIME`)."""
@@ -70,7 +72,9 @@ def client_events(
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
     return _event_rows(
-        rebalanced.withColumns({"kind": F.lit("REBALANCED"), "likely_cause": _likely_cause()})
+        rebalanced.withColumns(
+            {"kind": F.lit(EventKind.REBALANCED), "likely_cause": _likely_cause()}
+        )
     ).unionByName(_event_rows(_states(reports, window)))
 
 
@@ -144,8 +148,8 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
     begins = {name: F.col(name) & ~F.coalesce(F.col(f"was_{name}"), F.lit(False)) for name in was}
     found = F.array_compact(
         F.array(
-            F.when(begins["is_expired"], _state("PULL_EXPIRED", "expired_cause")),
-            F.when(begins["is_unlocked"], _state("ORDER_LOCK_LOST", "unlocked_cause")),
+            F.when(begins["is_expired"], _state(EventKind.PULL_EXPIRED, "expired_cause")),
+            F.when(begins["is_unlocked"], _state(EventKind.ORDER_LOCK_LOST, "unlocked_cause")),
         )
     )
     return (
@@ -178,7 +182,7 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
     before = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
     is_owned = F.coalesce(F.size("owners"), F.lit(0)) > 0
     owned = F.when(is_owned, F.struct("snapshot_id", "observed_at", "owners", "queues"))
-    without = F.when(F.col("state") == "UNOWNED", F.col("observed_at"))
+    without = F.when(F.col("state") == AssignmentState.UNOWNED, F.col("observed_at"))
     return (
         assignments.withColumn("queues", F.count(F.lit(1)).over(of_topic))
         .withColumns(

@@ -23,7 +23,6 @@ from rocketmq.consume_modes import (
     REMEMBERED,
     SHOWN_BY_OFFSETS,
     Certainty,
-    ConsumeMode,
     Kind,
     Number,
     ReadyFrom,
@@ -31,6 +30,7 @@ from rocketmq.consume_modes import (
 )
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
+from tidemark.model.consumption import ConsumeMode
 
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 

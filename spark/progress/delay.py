@@ -8,10 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.history import LOCAL_OFFSETS, REMOTE
 from lake.window import Window
 from spark.columns import KEY_HASH, QUEUE, at_least_zero, is_before, milliseconds, with_new
 from spark.progress.timeline import RUN
+from tidemark.model.queues import DelaySource
+from tidemark.model.snapshots import SnapshotSource
 
 
 def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = None) -> DataFrame:
@@ -58,10 +59,11 @@ def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
     error, no_error = F.col("delay_error_ms"), F.lit(None).cast("bigint")
     known_first = _store_time(F.col("consumer_at"), F.col("delay_source"), error)
     # Rows of versions before 0.3 hold no source, so their instant proves no more than a bound.
-    source_of_next = F.coalesce("ready_delay_source", F.lit("at_least"))
+    source_of_next = F.coalesce("ready_delay_source", F.lit(DelaySource.AT_LEAST))
     known_next = _store_time(F.col("pull_at"), source_of_next, no_error)
     # Clients' files are compared with the queues of a snapshot of brokers.
-    queue_source = F.when(F.col("source") == LOCAL_OFFSETS, REMOTE).otherwise(F.col("source"))
+    of_files = F.col("source") == SnapshotSource.LOCAL_OFFSETS
+    queue_source = F.when(of_files, SnapshotSource.REMOTE).otherwise(F.col("source"))
     is_waiting, is_available = F.col("readable_lag") > 0, F.col("available") > 0
     return earlier.where(is_before(window.start)).select(
         *(KEY_HASH, *QUEUE, "consumer_group", "client_id", "observed_at"),
@@ -86,10 +88,14 @@ def _store_time(at: Column, source: Column, error_ms: Column) -> Column:
     Interpolation may give this very instant. A store time that a broker reports is cut at this
     instant where its clock runs ahead, and then shows nothing; nor does a bound of 0 ms.
     """
-    rank = F.when(source == "exact", 0).when(source == "interpolated", 1).otherwise(2)
+    rank = (
+        F.when(source == DelaySource.EXACT, 0)
+        .when(source == DelaySource.INTERPOLATED, 1)
+        .otherwise(2)
+    )
     order = F.unix_micros(F.when(rank == 2, at).otherwise(F.col("observed_at")))
     age = F.unix_millis("observed_at") - F.unix_millis(at)
-    is_known = (age > 0) | ((age == 0) & (source == "interpolated"))
+    is_known = (age > 0) | ((age == 0) & (source == DelaySource.INTERPOLATED))
     return F.when(
         is_known,
         F.struct(
@@ -186,9 +192,9 @@ def _stored(step: str, offset: Column, now: Column) -> Column:
         offset.isNotNull() & m1.isNotNull(),
         F.struct(
             F.timestamp_micros(at).alias("at"),
-            F.when(is_exact, "exact")
-            .when(t0.isNull(), "at_least")
-            .otherwise("interpolated")
+            F.when(is_exact, DelaySource.EXACT)
+            .when(t0.isNull(), DelaySource.AT_LEAST)
+            .otherwise(DelaySource.INTERPOLATED)
             .alias("source"),
             error.cast("bigint").alias("error_ms"),
         ),
@@ -209,7 +215,7 @@ def _first_by_itself() -> tuple[Column, Column, Column]:
     none = F.lit(0).cast("bigint")
     return (
         F.coalesce(reported, history["at"]),
-        F.when(reported.isNotNull(), F.lit("exact")).otherwise(history["source"]),
+        F.when(reported.isNotNull(), F.lit(DelaySource.EXACT)).otherwise(history["source"]),
         F.when(reported.isNotNull(), none).otherwise(history["error_ms"]) + _error_of_snapshot(),
     )
 
@@ -236,7 +242,7 @@ def _instants() -> dict[str, Column]:
 
 def _unless_bound(at: Column, source: Column, _: Column) -> Column:
     """Return a store time that is cut at this very instant; a bound of it states nothing."""
-    return F.when(source != "at_least", at)
+    return F.when(source != DelaySource.AT_LEAST, at)
 
 
 def _is_consumed() -> Column:
@@ -252,13 +258,13 @@ def _delay() -> dict[str, Column]:
     zero, known = F.lit(0).cast("bigint"), F.col("known_first")
     is_bound = F.coalesce("lag_is_lower_bound", F.lit(False))
     is_known = _is_consumed() | known["source"].isNotNull()
-    source = F.when(_is_consumed(), F.lit("exact")).otherwise(known["source"])
+    source = F.when(_is_consumed(), F.lit(DelaySource.EXACT)).otherwise(known["source"])
     error = F.when(_is_consumed(), zero).otherwise(known["error_ms"])
     return {
         "delay_ms": F.when(_is_consumed(), zero).otherwise(
             milliseconds("known_first.at", "observed_at")
         ),
-        "delay_source": F.when(is_bound & is_known, F.lit("at_least")).otherwise(source),
+        "delay_source": F.when(is_bound & is_known, F.lit(DelaySource.AT_LEAST)).otherwise(source),
         "delay_error_ms": F.when(~is_bound, error),
     }
 
@@ -283,11 +289,11 @@ def _ready_delay() -> dict[str, Column]:
     are_all_out = F.col("available") == 0
     by_itself = _next_by_itself()[1]
     known = F.coalesce(F.col("known_next.source"), by_itself)
-    source = F.when(are_all_out, F.lit("exact")).when(F.col("pull_at").isNotNull(), known)
+    source = F.when(are_all_out, F.lit(DelaySource.EXACT)).when(F.col("pull_at").isNotNull(), known)
     return {
         "ready_delay_ms": F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age),
         "ready_delay_source": source,
-        "ready_delay_is_lower_bound": source == "at_least",
+        "ready_delay_is_lower_bound": source == DelaySource.AT_LEAST,
     }
 
 

@@ -13,6 +13,7 @@ from lake.tables import progress
 from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.consume_modes import is_lite
 from spark.progress.event_evidence import has_other_master, with_evidence
+from tidemark.model.queues import EventKind
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 """A queue as a group, or a broadcasting client, consumes it, within a step."""
@@ -87,7 +88,7 @@ def _down(steps: DataFrame) -> DataFrame:
     }
     return steps.where("down").select(
         *STEP,
-        F.lit("BROKER_DOWN").alias("kind"),
+        F.lit(EventKind.BROKER_DOWN).alias("kind"),
         *[F.lit(None).cast(kind).alias(name) for name, kind in unknown.items()],
     )
 
@@ -222,26 +223,26 @@ def _found() -> Column:
     repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))
     skipped = commit - F.greatest(was, minimum)
     return F.array(
-        _event("RECREATED", recreated, max_was, maximum, at_least_zero(max_was - was),
+        _event(EventKind.RECREATED, recreated, max_was, maximum, at_least_zero(max_was - was),
                of_broker),
-        _event("REWOUND", moved & (commit < was), was, commit, repeated, _cause_of_move()),
-        _event("SKIPPED", moved & _skips(skipped), was, commit, skipped, F.lit(RESET)),
-        _event("LOST", (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
+        _event(EventKind.REWOUND, moved & (commit < was), was, commit, repeated, _cause_of_move()),
+        _event(EventKind.SKIPPED, moved & _skips(skipped), was, commit, skipped, F.lit(RESET)),
+        _event(EventKind.LOST, (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
                F.col("now.lost"), F.when(_is_offline(), NO_CLIENT_ONLINE)),
-        _event("AHEAD_OF_BROKER", (commit > maximum) & is_known & ~was_ahead, maximum, commit,
-               commit - maximum,
+        _event(EventKind.AHEAD_OF_BROKER, (commit > maximum) & is_known & ~was_ahead, maximum,
+               commit, commit - maximum,
                F.when(has_other_master(), OTHER_MASTER).when(recreated, RECREATED_TOPIC)
                .when(booted, BROKER_RESTARTED)),
-        _event("DISAPPEARED", before.isNotNull() & commit.isNull()
+        _event(EventKind.DISAPPEARED, before.isNotNull() & commit.isNull()
                & (F.col("now").isNotNull() | is_complete), before, commit, None,
                F.when(has_other_master(), OTHER_MASTER)),
-        _event("FIRST_COMMIT", commit.isNotNull() & before.isNull() & (is_known | is_complete),
-               before, commit, None, None),
+        _event(EventKind.FIRST_COMMIT, commit.isNotNull() & before.isNull()
+               & (is_known | is_complete), before, commit, None, None),
     )  # fmt: skip
 
 
 def _event(
-    kind: str,
+    kind: EventKind,
     condition: Column,
     start: Column,
     end: Column,

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from spark.columns import KEY_HASH, at_least_zero, with_key_hash, with_new
 from spark.progress.keys import GROUP_TOPIC
 from spark.progress.rates import RATES, drain_seconds
+from tidemark.model.queues import DelaySource
 
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
@@ -124,7 +125,7 @@ def _may_be_older() -> Column:
     no first unconsumed message; `queues_never_committed` counts it.
     """
     is_undated = (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()
-    return F.coalesce(F.col("delay_source") == "at_least", F.lit(False)) | F.coalesce(
+    return F.coalesce(F.col("delay_source") == DelaySource.AT_LEAST, F.lit(False)) | F.coalesce(
         is_undated, F.lit(False)
     )
 

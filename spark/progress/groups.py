@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.history import WITHOUT_QUEUES
 from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.window import Window
@@ -40,6 +39,7 @@ from spark.progress.unknown_queues import (
 )
 from spark.progress.unreachable_queues import unreachable_messages
 from spark.progress.users_own import of_users
+from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource, SnapshotStatus
 
 HEALTH = {column.name for column in progress.HEALTH}
 """Columns that need several observations; `spark.progress.health` adds them."""
@@ -318,16 +318,17 @@ def _coverage(
     )
     with_groups = configured.select("snapshot_id", F.col("broker").alias("with_groups")).distinct()
     snapshots = snapshots.unionByName(with_groups, allowMissingColumns=True)
-    source = F.coalesce("source", F.lit("remote"))
+    source = F.coalesce("source", F.lit(SnapshotSource.REMOTE))
     holds_queues = F.max(~source.isin(*WITHOUT_QUEUES) & F.col("status").isNotNull())
     expected, with_topics = F.collect_set("expected"), F.collect_set("with_topics")
     named = (F.size(expected) > 0) & (F.size(F.array_except(expected, with_topics)) == 0)
     status = F.max("status")
     return snapshots.groupBy("snapshot_id").agg(
-        (holds_queues & ((status == "COMPLETE") | (named & (status == "PARTIAL")))).alias(
-            "has_all_topics"
-        ),
-        F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
+        (
+            holds_queues
+            & ((status == SnapshotStatus.COMPLETE) | (named & (status == SnapshotStatus.PARTIAL)))
+        ).alias("has_all_topics"),
+        F.max(F.when(source != SnapshotSource.REMOTE, F.lit(True))).alias("from_files"),
         F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
         F.collect_set("with_groups").alias("with_groups"),
     )

@@ -30,8 +30,15 @@ from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.health_thresholds import Threshold, threshold_column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import counts_for_health, is_blocked, queue_progress
+from tidemark.model.health import Health
 
-WORSE_THAN_CATCHING_UP = ("LOSING", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND")
+WORSE_THAN_CATCHING_UP = (
+    Health.LOSING,
+    Health.STOPPED,
+    Health.BLOCKED,
+    Health.STALLED,
+    Health.FALLING_BEHIND,
+)
 """States after which a lag that falls is `CATCHING_UP`, however small it is."""
 
 
@@ -237,27 +244,27 @@ def _trouble(threshold: Threshold) -> Column:
     steps = _rising_steps()
     too_few = F.size("known") < threshold("known")
     return F.coalesce(
-        _of_state("LOSING", F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
-        _of_state("UNKNOWN", value.isNull() | too_few, reasons.unknown(value)),
-        _of_state("UNSUBSCRIBED", online & _is_unsubscribed(), reasons.unsubscribed()),
-        _of_state("STOPPED", (value > 0) & ~online & stopped, reasons.stopped()),
+        _of_state(Health.LOSING, F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
+        _of_state(Health.UNKNOWN, value.isNull() | too_few, reasons.unknown(value)),
+        _of_state(Health.UNSUBSCRIBED, online & _is_unsubscribed(), reasons.unsubscribed()),
+        _of_state(Health.STOPPED, (value > 0) & ~online & stopped, reasons.stopped()),
         _of_state(
-            "BLOCKED",
+            Health.BLOCKED,
             (F.size(blocked) > 0) & ~acknowledged,
             reasons.standing(blocked, reasons.blocked),
         ),
-        _of_state("BLOCKED", _holds_popped(), reasons.holds_popped()),
+        _of_state(Health.BLOCKED, _holds_popped(), reasons.holds_popped()),
         _of_state(
-            "STALLED",
+            Health.STALLED,
             (F.size(stalled) > 0) & ~acknowledged,
             reasons.standing(stalled, reasons.stalled),
         ),
         _of_state(
-            "FALLING_BEHIND",
+            Health.FALLING_BEHIND,
             (steps >= threshold("rising_steps")) & (rise > enough),
             reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
         ),
-        _of_state("UNKNOWN", _may_hold_popped(), reasons.may_hold_popped()),
+        _of_state(Health.UNKNOWN, _may_hold_popped(), reasons.may_hold_popped()),
     )
 
 
@@ -272,9 +279,9 @@ def _calm(threshold: Threshold) -> list[Column]:
     unfinished = F.greatest(*(F.coalesce(F.col(name) > 0, F.lit(False)) for name in signs))
     busy = traffic | _acknowledges() | unfinished
     return [
-        _of_state("CATCHING_UP", (last < first) & (last > 0) & had_trouble, _lag()),
-        _of_state("IDLE", (F.col("value") == 0) & ~busy, reasons.idle()),
-        _of_state("OK", F.lit(True), _lag()),
+        _of_state(Health.CATCHING_UP, (last < first) & (last > 0) & had_trouble, _lag()),
+        _of_state(Health.IDLE, (F.col("value") == 0) & ~busy, reasons.idle()),
+        _of_state(Health.OK, F.lit(True), _lag()),
     ]
 
 

@@ -12,6 +12,7 @@ from rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 from spark.columns import inside
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
 from spark.progress.users_own import of_users
+from tidemark.model.assignments import IdleReason
 
 
 def idle_clients(
@@ -70,11 +71,11 @@ def idle_clients(
 def _reason() -> Column:
     strategy = F.col("strategy")
     return (
-        F.when(F.col("queues") == 0, "NO_READABLE_QUEUE")
-        .when(F.array_contains("expected", F.col("client_id")), "NOT_REBALANCED")
-        .when(F.col("clients") > F.col("queues"), "MORE_CLIENTS_THAN_QUEUES")
-        .when(strategy == CONSISTENT_HASH, "HASH_LUCK")
-        .when(strategy.startswith(MACHINE_ROOM), "NO_QUEUE_IN_ROOM")
-        .when(strategy == CONFIG, "NOT_CONFIGURED")
-        .otherwise("UNKNOWN")
+        F.when(F.col("queues") == 0, IdleReason.NO_READABLE_QUEUE)
+        .when(F.array_contains("expected", F.col("client_id")), IdleReason.NOT_REBALANCED)
+        .when(F.col("clients") > F.col("queues"), IdleReason.MORE_CLIENTS_THAN_QUEUES)
+        .when(strategy == CONSISTENT_HASH, IdleReason.HASH_LUCK)
+        .when(strategy.startswith(MACHINE_ROOM), IdleReason.NO_QUEUE_IN_ROOM)
+        .when(strategy == CONFIG, IdleReason.NOT_CONFIGURED)
+        .otherwise(IdleReason.UNKNOWN)
     )

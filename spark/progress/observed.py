@@ -7,9 +7,9 @@ the same instant, so the step from one to the other is neither progress nor a re
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.history import REMOTE
 from lake.tables import raw
 from spark.columns import KEY_HASH, QUEUE, with_key_hash, with_new
+from tidemark.model.snapshots import SnapshotSource
 
 CLOCK = ("clock_skew_ms", "clock_error_ms")
 """Columns of ``raw.brokers`` about the clock of a master."""
@@ -29,9 +29,9 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     rows = with_key_hash(rows, *QUEUE)
     if sources is None:
         none = F.lit(None).cast("bigint")
-        return with_new(rows, {"source": F.lit(REMOTE), "staleness_ms": none})
+        return with_new(rows, {"source": F.lit(SnapshotSource.REMOTE), "staleness_ms": none})
     found = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
-    return found.withColumn("source", F.coalesce("source", F.lit(REMOTE)))
+    return found.withColumn("source", F.coalesce("source", F.lit(SnapshotSource.REMOTE)))
 
 
 def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.history import LOCAL_OFFSETS
 from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
@@ -57,6 +56,8 @@ from spark.progress.rates import drain_seconds, rates
 from spark.progress.timeline import observations, steps
 from spark.progress.unreachable_queues import SNAPSHOT_QUEUE, unreachable_queues
 from spark.progress.users_own import of_users
+from tidemark.model.queues import Condition
+from tidemark.model.snapshots import SnapshotSource
 
 FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
 FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
@@ -253,7 +254,7 @@ def _with_queues(
         F.col("observed_at").alias("queue_offsets_at"),
         *(*QUEUE_ID, *_OF_QUEUES),
     ).hint(HASHED)
-    of_files = F.col("read_from") == LOCAL_OFFSETS
+    of_files = F.col("read_from") == SnapshotSource.LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
     return (
         placed.withColumn("nearest_id", F.coalesce("nearest_id", "snapshot_id"))
@@ -380,10 +381,10 @@ def _loss_in_seconds() -> Column:
 
 def _condition() -> Column:
     return (
-        F.when(F.col("max_offset") < F.col("previous_max_offset"), "RECREATED")
-        .when(F.col("consumer_offset") > F.col("max_offset"), "AHEAD_OF_BROKER")
-        .when(F.col("lost") > 0, "LOST")
-        .when(F.col("consumer_offset").isNull(), "NEVER_COMMITTED")
-        .when(F.col("consumer_offset") < F.col("previous_consumer_offset"), "REWOUND")
-        .otherwise("OK")
+        F.when(F.col("max_offset") < F.col("previous_max_offset"), Condition.RECREATED)
+        .when(F.col("consumer_offset") > F.col("max_offset"), Condition.AHEAD_OF_BROKER)
+        .when(F.col("lost") > 0, Condition.LOST)
+        .when(F.col("consumer_offset").isNull(), Condition.NEVER_COMMITTED)
+        .when(F.col("consumer_offset") < F.col("previous_consumer_offset"), Condition.REWOUND)
+        .otherwise(Condition.OK)
     )

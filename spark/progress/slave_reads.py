@@ -20,6 +20,7 @@ from lake.tables import progress
 from lake.window import Window
 from spark.columns import SNAPSHOT, inside, milliseconds
 from spark.progress.events import ONLY_OF_CLIENTS
+from tidemark.model.queues import EventKind
 
 HISTORY = timedelta(hours=1)
 """Time in which an earlier count of the same broker is searched."""
@@ -110,7 +111,7 @@ def slave_read_events(
         .join(before, on=["previous_snapshot_id", *READER[1:]], how="left")
         .where("was IS NULL")
         .withColumns({name: F.lit(None).cast(kind) for name, kind in unknown.items()})
-        .withColumn("kind", F.lit("SERVED_BY_SLAVE"))
+        .withColumn("kind", F.lit(EventKind.SERVED_BY_SLAVE))
         .select(*progress.EVENTS.column_names)
     )
 

@@ -11,12 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.history import REMOTE
 from lake.tables import progress
 from lake.window import Window
 from settings.history import DEFAULT_HISTORY
 from spark.columns import KEY_HASH, QUEUE, inside, is_before, with_key_hash, with_new
 from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
+from tidemark.model.snapshots import SnapshotSource
 
 RUN = (*OBSERVED_QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
@@ -221,7 +221,7 @@ def _as_observations(history: DataFrame) -> DataFrame:
         KEY_HASH,
         *QUEUE,
         # Rows from before the column existed are of brokers, as nearly all were.
-        F.coalesce("source", F.lit(REMOTE)).alias("source"),
+        F.coalesce("source", F.lit(SnapshotSource.REMOTE)).alias("source"),
         "max_offset",
         "newest_stored_at",
         "observed_at",

@@ -11,8 +11,7 @@ from lake.system_topics import NamedTopics
 from lake.tables import progress
 from spark.columns import SNAPSHOT, with_new
 from spark.progress.users_own import topic_of_users
-
-SHRUNK = "SHRUNK"
+from tidemark.model.queues import EventKind
 
 _NOT_OF_TOPICS = {
     **dict.fromkeys(("consumer_group", "client_id", "likely_cause"), "string"),
@@ -71,6 +70,6 @@ def topic_events(
     )
     unknown = {name: F.lit(None).cast(kind) for name, kind in _NOT_OF_TOPICS.items()}
     evidence = F.format_string("read queues %d, before %d", "now", "before")
-    return with_new(found, unknown | {"kind": F.lit(SHRUNK), "evidence": evidence}).select(
-        *progress.EVENTS.column_names
-    )
+    return with_new(
+        found, unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence}
+    ).select(*progress.EVENTS.column_names)

@@ -10,11 +10,9 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.history import REMOTE
 from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
-from lake.tables.progress import UnreadableReason
 from lake.window import HOUR, Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY, HistorySettings
@@ -36,6 +34,9 @@ from spark.progress.queues import RawFrames
 from spark.progress.rates import rates
 from spark.progress.timeline import observations, steps
 from spark.progress.users_own import topic_of_users
+from tidemark.model.queues import DelaySource
+from tidemark.model.snapshots import SnapshotSource
+from tidemark.model.topics import UnreadableReason
 
 BROKER_TOPIC = ("snapshot_id", "broker", "topic")
 """A topic on one broker in a snapshot."""
@@ -180,7 +181,7 @@ def _queues_of_groups(
         *BROKER_TOPIC,
         F.when(F.col("was_observed"), F.col("added")).alias("added"),
         F.col("consumer_at").alias("oldest"),
-        (is_unknown | F.col("delay_source").eqNullSafe("at_least")).alias("is_bound"),
+        (is_unknown | F.col("delay_source").eqNullSafe(DelaySource.AT_LEAST)).alias("is_bound"),
     )
 
 
@@ -213,7 +214,7 @@ def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> Data
     keyed = with_key_hash(timeline, *QUEUE)
     grown = keyed.select(
         *(KEY_HASH, *QUEUE),
-        F.coalesce("source", F.lit(REMOTE)).alias("source"),
+        F.coalesce("source", F.lit(SnapshotSource.REMOTE)).alias("source"),
         "observed_at",
         F.coalesce(growth, F.col("max_offset")).alias("growth"),
         F.col("previous_at").alias("grew_since"),

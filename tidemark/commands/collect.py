@@ -9,6 +9,7 @@ import typer
 from collection.allocator import use_system_allocator
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.namesrv_option import NamesrvOption
 from tidemark.paths import path
 from tidemark.progress_line import complain
@@ -111,7 +112,7 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     for snapshot in snapshots:
         land(landing, snapshot)
         typer.echo(snapshot_line(snapshot))
-    if snapshots and all(snapshot.status == "FAILED" for snapshot in snapshots):
+    if snapshots and all(snapshot.status == SnapshotStatus.FAILED for snapshot in snapshots):
         first = snapshots[0]
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
 

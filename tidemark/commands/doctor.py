@@ -17,6 +17,7 @@ from settings.errors import SettingsError
 from tidemark.checks import Check
 from tidemark.errors import CommandError, MistakesError
 from tidemark.invocation import invocation
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.namesrv_option import NamesrvOption
 from tidemark.snapshot_command import clusters, problem_lines, target_of
 
@@ -232,7 +233,7 @@ def _brokers(namesrv: str) -> str:
     failed += [
         f"{item.cluster} {item.status}: {problem_lines(item)[0]}"
         for item in snapshots
-        if item.status != "COMPLETE"
+        if item.status != SnapshotStatus.COMPLETE
     ]
     if failed:
         raise CommandError("; ".join(failed))

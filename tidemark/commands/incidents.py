@@ -9,6 +9,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.instants import parse
 from tidemark.invocation import invocation
+from tidemark.model.incidents import IncidentState
 from tidemark.output import Format, echo, print_rows, table_text, to_json
 from tidemark.person import me
 

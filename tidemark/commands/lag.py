@@ -9,11 +9,12 @@ import typer
 from lake.bounds import Bound, bound_of
 from live.clocks import remove_skew
 from live.lag import group_rows
-from live.store_times import INTERPOLATED, StoreTimes
-from rocketmq.consume_modes import ConsumeMode
+from live.store_times import StoreTimes
 from rocketmq.names import OWN_TOPICS
 from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
+from tidemark.model.consumption import ConsumeMode
+from tidemark.model.queues import DelaySource
 from tidemark.namesrv_option import NamesrvOption
 from tidemark.output import Format, duration, printable, table, table_text, to_json
 from tidemark.snapshot_command import targeted_snapshot
@@ -141,7 +142,7 @@ def _delay(row: dict[str, Any]) -> Any:
     if bound_of("delay_ms", row):
         return milliseconds or None
     error_ms = row["delay_error_ms"] or 0
-    if row["delay_source"] == INTERPOLATED and VISIBLE * error_ms > milliseconds:
+    if row["delay_source"] == DelaySource.INTERPOLATED and VISIBLE * error_ms > milliseconds:
         return f"{ESTIMATED} {duration(milliseconds)}"
     return milliseconds
 

@@ -8,6 +8,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.handover import hand_over
 from tidemark.invocation import invocation
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.namesrv_option import NamesrvOption
 
 app = typer.Typer()
@@ -58,7 +59,7 @@ def _fail_if_nothing_was_read(landing: Any, started: datetime) -> None:
         for header in headers
         for item in header["problems"] or ()
     ]
-    if headers and all(header["status"] == "FAILED" for header in headers):
+    if headers and all(header["status"] == SnapshotStatus.FAILED for header in headers):
         raise CommandError(f"nothing could be read: {lines[0]}")
     for line in lines:
         typer.echo(line, err=True)

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from board.metrics.endpoint import Facts, Metrics
-from board.metrics.own import HEALTH_STATES
 from lake.tables import alerting, progress, raw
 from settings.metrics import MetricsSettings
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow, minute
+from tidemark.model.health import Health
 
 
 def groups(**columns):
@@ -37,12 +37,12 @@ def test_one_state_of_health_is_one():
     found = {
         dict(labels)["state"]: number for labels, number in samples["tidemark_group_health"].items()
     }
-    assert found == {state: float(state == "STALLED") for state in HEALTH_STATES}
+    assert found == {state: float(state == "STALLED") for state in Health}
 
 
 def test_every_declared_state_of_health_is_exported():
     comment = next(c.comment for c in progress.HEALTH if c.name == "health")
-    assert set(comment.split(" | ")) == set(HEALTH_STATES)
+    assert set(comment.split(" | ")) == set(Health)
 
 
 def test_health_that_is_unknown_has_no_state():

@@ -1,0 +1,28 @@
+"""Assignments of queues to members of a group."""
+
+from enum import StrEnum
+
+
+class AssignmentState(StrEnum):
+    """States of a queue's assignment: the values of ``state`` in ``progress.assignments``."""
+
+    OK = "OK"
+    UNOWNED = "UNOWNED"
+    CONTESTED = "CONTESTED"
+    MOVED = "MOVED"
+    UNKNOWN = "UNKNOWN"
+
+
+class IdleReason(StrEnum):
+    """Reasons why a member holds no queue: the values of ``reason`` in ``progress.idle_clients``.
+
+    The first true one counts.
+    """
+
+    NO_READABLE_QUEUE = "NO_READABLE_QUEUE"
+    NOT_REBALANCED = "NOT_REBALANCED"
+    MORE_CLIENTS_THAN_QUEUES = "MORE_CLIENTS_THAN_QUEUES"
+    HASH_LUCK = "HASH_LUCK"
+    NO_QUEUE_IN_ROOM = "NO_QUEUE_IN_ROOM"
+    NOT_CONFIGURED = "NOT_CONFIGURED"
+    UNKNOWN = "UNKNOWN"
