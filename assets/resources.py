@@ -29,10 +29,10 @@ from lake.leases import RUN, HeldError, Lease
 from lake.recovery import recover
 from lake.upgrading import upgrade
 from rocketmq.records import Snapshot
-from settings import health_file, machines_file
+from settings import health, machines_file
 from settings.clusters import configured
 from settings.errors import SettingsError
-from settings.health_thresholds import Override
+from settings.health import Override
 from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
 from settings.machines import Machine, MachineOverride, Sizing
@@ -191,7 +191,7 @@ class HealthResource(dg.ConfigurableResource):
 
     def thresholds(self) -> tuple[Sequence[Override], list[str]]:
         """Return the overrides that the file now contains, and a line for each mistake in it."""
-        return health_file.read(Path(self.path), required=self.required)
+        return health.read(Path(self.path), required=self.required)
 
 
 class QualityResource(dg.ConfigurableResource):

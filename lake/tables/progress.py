@@ -5,7 +5,7 @@ import pyarrow as pa
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
 from lake.tables import raw
 from tidemark.model.assignments import AssignmentState
-from tidemark.model.health import Health
+from tidemark.model.health import Health, HealthReason
 from tidemark.model.queues import Condition, DelaySource
 
 LAG = Column("lag", BIGINT, "unconsumed messages; negative only when ahead of the broker")
@@ -159,18 +159,45 @@ QUEUES = Table(
     nullable_key=("client_id",),
 )
 
+HEALTH_QUEUE = pa.struct(
+    [
+        *(("broker", STRING), ("queue_id", INT), ("client_id", STRING)),
+        *(("lost", BIGINT), ("lost_before", BIGINT)),
+        *(("committed", BIGINT), ("committed_before", BIGINT), ("unconsumed", BIGINT)),
+        *(("pulled", BIGINT), ("pulled_before", BIGINT)),
+        *(("cached", BIGINT), ("cached_by", STRING)),
+        *(("cache_limit", STRING), ("cache_reached", BIGINT), ("cache_most", BIGINT)),
+    ]
+)
+"""A queue that a reason of health names; ``before`` is the first or lowest observation."""
+
+HEALTH_FACTS = pa.struct(
+    [
+        *(("observations", INT), ("span_ms", BIGINT), ("known", INT)),
+        *(("lag", BIGINT), ("lag_before", BIGINT), ("lost", BIGINT), ("lost_before", BIGINT)),
+        *(("in_flight", BIGINT), ("in_flight_before", BIGINT), ("acks_counted", BOOLEAN)),
+        ("redelivered_tps", DOUBLE),
+        *(("rising_steps", INT), ("steps", INT)),
+        *(("rise_seconds", DOUBLE), ("rise_messages", DOUBLE)),
+        *(("queues_named", INT), ("queues", pa.list_(HEALTH_QUEUE))),
+    ]
+)
+"""Facts that reasons of health state; `tidemark.model.health.FACTS` lists those of each reason."""
+
 HEALTH = (
-    Column(
-        "health",
-        STRING,
-        " | ".join(Health),
-    ),
+    Column("health", STRING, " | ".join(Health)),
     Column("health_reason", STRING, "queues and numbers that health is derived from"),
     Column(
         "queues_flow_controlled",
         INT,
         "queues that clients do not pull because a limit of their caches is reached, by the newest "
         "reports of health's observations; NULL without a report",
+    ),
+    Column("health_reason_code", STRING, " | ".join(HealthReason)),
+    Column(
+        "health_facts",
+        HEALTH_FACTS,
+        "numbers and queues of health_reason: those that its code states, the others are NULL",
     ),
 )
 

@@ -1,7 +1,11 @@
-"""Health of every group on every topic: ``health, health_reason`` of ``progress.groups``.
+"""Health of every group on every topic: the rules of its states, in the order they are tried.
 
-Health follows from the last `OBSERVATIONS` observations of a group on a topic and from nothing
-before them, so a tick that reads only these and a backfill of a year give the same rows.
+The first true rule gives the state. `RULES_OF_TROUBLE` and `RULES_OF_CALM` are their order,
+`settings.health.Thresholds` has the thresholds, and `spark.progress.health_reasons` the words.
+
+Health follows from the last `settings.constants.OBSERVATIONS` observations of a group on a topic
+and from nothing before them, so a tick that reads only these and a backfill of a year give the same
+rows.
 
 Lag alone is no alarm. A queue is *standing* when it has lagged for longer than a healthy consumer
 takes to commit and its commit has not advanced in any of these observations. One new message on a
@@ -12,25 +16,27 @@ them. An unknown value never makes a group healthy: `OK` and `IDLE` of a POP gro
 acknowledgement, or a known number of messages in flight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.window import Window
 from rocketmq.names import RETRY_PREFIX
-from settings.constants import OBSERVATIONS
-from settings.health_thresholds import DEFAULTS, Override, Thresholds
-from spark.columns import inside, with_new
+from settings.health import DEFAULTS, Override, Thresholds
+from spark.columns import inside, matches, milliseconds, with_new
 from spark.progress import health_reasons as reasons
-from spark.progress.consume_modes import POP, is_lite
+from spark.progress.consume_modes import is_lite
+from spark.progress.group_progress import group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
-from spark.progress.health_thresholds import Threshold, threshold_column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
-from spark.progress.queue_progress import counts_for_health, is_blocked, queue_progress
-from tidemark.model.health import Health
+from spark.progress.queue_progress import queue_progress
+from tidemark.model.health import Health, HealthReason
+
+Threshold = Callable[[str], Column]
+"""Returns the threshold of that name, as it holds for a row."""
 
 WORSE_THAN_CATCHING_UP = (
     Health.LOSING,
@@ -40,6 +46,165 @@ WORSE_THAN_CATCHING_UP = (
     Health.FALLING_BEHIND,
 )
 """States after which a lag that falls is `CATCHING_UP`, however small it is."""
+
+
+def rule_1_losing(_: Threshold) -> Column:
+    """Rule 1, `LOSING`: more messages expired unconsumed than at the first known observation."""
+    expired = F.col("last.lost") > _initially_lost()
+    return _state(Health.LOSING, HealthReason.MESSAGES_EXPIRED, expired)
+
+
+def rule_2_unknown(threshold: Threshold) -> Column:
+    """Rule 2, `UNKNOWN`: the lag is unknown now, or too few observations are known."""
+    is_unknown = F.col("value").isNull()
+    too_few = F.size("known") < threshold("known")
+    reason = (
+        F.when(~F.col("complete"), HealthReason.QUEUES_UNKNOWN)
+        .when(is_unknown, HealthReason.LAG_UNKNOWN)
+        .otherwise(HealthReason.FEW_OBSERVATIONS)
+    )
+    return _state(Health.UNKNOWN, reason, is_unknown | too_few)
+
+
+def rule_3_unsubscribed(_: Threshold) -> Column:
+    """Rule 3, `UNSUBSCRIBED`: members are online, and none subscribes to the topic.
+
+    A retry topic belongs to its group. The number of clients is unknown where a member reports no
+    subscription: such a member may be assigned the topic.
+    """
+    nobody = (F.col("clients") == 0) & ~F.col("topic").startswith(RETRY_PREFIX)
+    return _state(Health.UNSUBSCRIBED, HealthReason.NO_SUBSCRIBER, F.col("online") & nobody)
+
+
+def rule_4_stopped(_: Threshold) -> Column:
+    """Rule 4, `STOPPED`: messages wait, no member is online, and nothing progresses without one."""
+    no_progress = ~_progressed() | (~F.col("was_online") & ~_stepped_offline())
+    stopped = (F.col("value") > 0) & ~F.col("online") & no_progress & ~_acknowledges()
+    return _state(Health.STOPPED, HealthReason.NO_MEMBER_ONLINE, stopped)
+
+
+def rule_5_blocked(_: Threshold) -> Column:
+    """Rule 5, `BLOCKED`: messages of a standing queue were handed out and are not finished."""
+    blocked = (F.size(_blocked_queues()) > 0) & ~_acknowledged()
+    return _state(Health.BLOCKED, HealthReason.MESSAGES_UNFINISHED, blocked)
+
+
+def rule_6_blocked_by_pops(_: Threshold) -> Column:
+    """Rule 6, `BLOCKED`: a POP group has messages in flight and is not known to finish any."""
+    flying = F.col("in_flight")
+    stays = (F.size(flying) > 1) & (F.array_min(flying) > 0)
+    no_fewer = _newest(flying) >= F.get(flying, F.lit(0))
+    holds = F.col("pops") & stays & no_fewer & ~_progressed() & ~_acknowledges()
+    return _state(Health.BLOCKED, HealthReason.POPPED_UNFINISHED, holds)
+
+
+def rule_7_stalled(_: Threshold) -> Column:
+    """Rule 7, `STALLED`: a queue is standing, and none of its messages is known to be worked on."""
+    stalled = (F.size(_stalled_queues()) > 0) & ~_acknowledged()
+    return _state(Health.STALLED, HealthReason.COMMITS_STAND, stalled)
+
+
+def rule_8_falling_behind(threshold: Threshold) -> Column:
+    """Rule 8, `FALLING_BEHIND`: the lag rises in most steps, by more than a while's production."""
+    is_rising = _rising_steps() >= threshold("rising_steps")
+    rise = F.col("last.value") - F.col("first.value")
+    return _state(
+        Health.FALLING_BEHIND,
+        HealthReason.LAG_RISES,
+        is_rising & (rise > _production_in_rise_seconds(threshold)),
+    )
+
+
+def rule_9_unknown_in_flight(_: Threshold) -> Column:
+    """Rule 9, `UNKNOWN`: a POP group may hold messages, and no acknowledgement shows otherwise."""
+    is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
+    # An endpoint's number may be wrong, and 0 shows nothing; above 0 it forbids to call all done.
+    is_witnessed = F.coalesce(F.col("inflight_witness") > 0, F.lit(False))
+    may_hold = F.col("pops") & (is_bound | is_witnessed) & ~_acknowledges()
+    return _state(Health.UNKNOWN, HealthReason.IN_FLIGHT_UNKNOWN, may_hold)
+
+
+def rule_10_catching_up(threshold: Threshold) -> Column:
+    """Rule 10, `CATCHING_UP`: the lag falls, after trouble or from more than a while's production.
+
+    The larger rate of production counts, because the rest of a burst at a healthy group is no
+    shrinking backlog.
+    """
+    first, last = F.col("first.value"), F.col("last.value")
+    ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
+    had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
+    falls = (last < first) & (last > 0)
+    return _state(Health.CATCHING_UP, HealthReason.LAG_FALLS, falls & had_trouble)
+
+
+def rule_11_idle(_: Threshold) -> Column:
+    """Rule 11, `IDLE`: no lag, nothing written, consumed, in flight or redelivered."""
+    traffic = _progressed() | F.coalesce("written", F.lit(False))
+    signs = ("inflight", "inflight_witness", "redelivered")
+    unfinished = F.greatest(*(F.coalesce(F.col(name) > 0, F.lit(False)) for name in signs))
+    idle = (F.col("value") == 0) & ~(traffic | _acknowledges() | unfinished)
+    return _state(Health.IDLE, HealthReason.NO_TRAFFIC, idle)
+
+
+def rule_12_ok(_: Threshold) -> Column:
+    """Rule 12, `OK`: none of the others is true."""
+    return _state(Health.OK, HealthReason.CONSUMES, F.lit(True))
+
+
+RULES_OF_TROUBLE = (
+    rule_1_losing,
+    rule_2_unknown,
+    rule_3_unsubscribed,
+    rule_4_stopped,
+    rule_5_blocked,
+    rule_6_blocked_by_pops,
+    rule_7_stalled,
+    rule_8_falling_behind,
+    rule_9_unknown_in_flight,
+)
+"""Rules that need no earlier state, in order."""
+
+RULES_OF_CALM = (rule_10_catching_up, rule_11_idle, rule_12_ok)
+"""Rules of a group without trouble now, in order: they need to know its earlier states."""
+
+
+def is_standing(threshold: Threshold) -> Column:
+    """Return whether a queue lags and its commit is not further than at the first observation.
+
+    Whatever it did between: a consumer that starts over again and again makes no progress. The row
+    is one of a queue in `spark.progress.queue_progress`.
+    """
+    lagging_for = milliseconds("lags_since", "observed_at")
+    # The commits of a recreated queue before it fell were those of another one.
+    is_same_queue = F.col("max_offset") >= F.col("highest_written")
+    return (
+        (F.col("lag_upper") > 0)
+        & (F.col("commit") <= F.col("first_commit"))
+        & (is_same_queue | (F.coalesce("stepped", F.lit(0)) == 0))
+        & (F.col("lagged") >= threshold("standing"))
+        & (lagging_for >= threshold("standing_for"))
+    )
+
+
+def counts_for_health(queue: Column) -> Column:
+    """Return whether a standing queue counts for the health of its group.
+
+    A queue without a commit counts only while a client is known to be online, which could make the
+    first commit. A broker-side commit of a group that is broadcasting now does not count: the group
+    made it in clustering mode and no longer uses it. A queue does not count while messages of a
+    higher priority are consumed, because it waits by design.
+    """
+    is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
+    commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
+    has_its_turn = ~(F.col("first_rank") < queue["priority_rank"])
+    expected = commit_expected & F.coalesce(has_its_turn, F.lit(True))
+    return ~F.coalesce(is_leftover, F.lit(False)) & expected
+
+
+def is_handed_out(queue: Column) -> Column:
+    """Return whether messages of a standing queue were handed out and are not finished."""
+    pulled = F.coalesce(queue["pull_offset"] > queue["lowest_pull"], F.lit(False))
+    return pulled | F.coalesce(queue["cache"]["messages"] > 0, F.lit(False))
 
 
 def with_health(
@@ -71,33 +236,75 @@ def with_health(
     """
     counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
     threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
-    before = earlier.select(*OF_ONE_OBSERVATION, F.col("health").alias("earlier_health"))
-    rows = groups.unionByName(before, allowMissingColumns=True)
-    progress = queue_progress(queues, client_queues, counting, threshold)
+    before = earlier.select(
+        *OF_ONE_OBSERVATION, F.col("health").isin(*WORSE_THAN_CATCHING_UP).alias("earlier_worse")
+    )
+    progress = queue_progress(queues, client_queues, counting, is_standing(threshold))
     return (
-        rows.join(F.broadcast(numbers.select(*_of_track())), "snapshot_id", "left")
+        groups.unionByName(before, allowMissingColumns=True)
+        .join(F.broadcast(numbers.select(*_of_track())), "snapshot_id", "left")
         .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
-        .transform(with_new, _value())
-        .transform(with_new, _over_observations())
+        .transform(group_progress)
         .where(inside(window))
         .transform(
             with_new,
             {
                 "first": F.get("known", F.lit(0)),
-                "last": F.get("known", _newest("known")),
+                "last": _newest(F.col("known")),
                 "unhealthy": F.filter("standing", counts_for_health),
             },
         )
-        .transform(with_new, {"trouble": _trouble(threshold)})
+        .transform(with_new, {"trouble": _first_true(RULES_OF_TROUBLE, threshold)})
         .transform(with_new, {"was_worse": _was_worse()})
-        .transform(with_new, {"state": F.coalesce("trouble", *_calm(threshold))})
+        .transform(
+            with_new, {"state": F.coalesce("trouble", _first_true(RULES_OF_CALM, threshold))}
+        )
         .where(F.coalesce("counts_for_itself", F.lit(True)))
+        .transform(with_new, {"reason": F.col("state.reason"), "named": _named_queues()})
+        .transform(with_new, {"facts": reasons.facts(_facts(threshold))})
         .select(
             *OF_ONE_OBSERVATION,
-            "state.*",
+            "state.health",
+            reasons.text().alias("health_reason"),
             F.when(F.col("has_limit"), F.size("held_back")).alias("queues_flow_controlled"),
+            F.col("reason").alias("health_reason_code"),
+            F.col("facts").alias("health_facts"),
         )
     )
+
+
+def threshold_column(name: str, defaults: Thresholds, overrides: Sequence[Override]) -> Column:
+    """Return a threshold for each row.
+
+    Args:
+        name: a field of `settings.health.Thresholds`.
+        defaults: of groups that no override matches.
+        overrides: the first that matches a row applies.
+
+    Returns:
+        A number; durations in milliseconds.
+    """
+    chosen = F.lit(_number(defaults, name))
+    for override in reversed(overrides):
+        own = F.lit(_number(override.thresholds, name))
+        chosen = F.when(matches(override.match), own).otherwise(chosen)
+    return chosen
+
+
+def _number(thresholds: Thresholds, name: str) -> float | int:
+    value = getattr(thresholds, name)
+    return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+
+
+def _first_true(rules: Sequence[Callable[[Threshold], Column]], threshold: Threshold) -> Column:
+    """Return the state of the first rule that is true, a struct; NULL where none is."""
+    return F.coalesce(*(rule(threshold) for rule in rules))
+
+
+def _state(health: Health, reason: HealthReason | Column, condition: Column) -> Column:
+    """Return a struct of ``health`` and ``reason``, NULL where the state does not hold."""
+    reason = F.lit(reason) if isinstance(reason, HealthReason) else reason
+    return F.when(condition, F.struct(F.lit(health).alias("health"), reason.alias("reason")))
 
 
 def _of_track() -> list[Column]:
@@ -105,57 +312,24 @@ def _of_track() -> list[Column]:
     return [F.col("snapshot_id"), F.col("number"), own.alias("counts_for_itself")]
 
 
-def _value() -> dict[str, Column]:
-    """Return ``value``, the lag that health compares, and whether the group ``was_online`` before.
-
-    ``value`` is NULL when unknown: a sum over incomplete queues is unknown.
-    """
-    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
-    before = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
-    return {
-        "value": F.when(F.col("complete"), value),
-        "was_online": F.max("online").over(before.rangeBetween(-1, -1)),
-        "pops": F.col("consume_mode").eqNullSafe(POP) & ~is_lite(),
-    }
+def _was_worse() -> Column:
+    """Return whether one of the observations was in a state `WORSE_THAN_CATCHING_UP`."""
+    is_worse = F.col("trouble.health").isin(*WORSE_THAN_CATCHING_UP)
+    in_window = F.max(is_worse).over(in_observations())
+    return F.coalesce(in_window, F.lit(False)) | F.coalesce("was_worse_earlier", F.lit(False))
 
 
-def _over_observations() -> dict[str, Column]:
-    """Return facts from the last `OBSERVATIONS` of a group.
-
-    ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
-    those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
-    online; ``produced_tps``: mean rate of production; ``largest_ack_tps``: the largest rate of
-    acknowledgements, NULL where none is known; ``redelivered``: the largest rate of redelivered
-    messages; ``in_flight``: the known numbers of messages in flight, oldest first;
-    ``was_worse_earlier``: whether an observation before the window was in one of the states
-    `WORSE_THAN_CATCHING_UP`.
-    """
-    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
-    all_of_them = order.rangeBetween(1 - OBSERVATIONS, 0)
-    # The step into the first observation that counts began outside.
-    steps = order.rangeBetween(2 - OBSERVATIONS, 0)
-    known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
-    # An advance without a member online makes `online` unknown, see `spark.progress.groups`.
-    seen = (F.coalesce(name, F.lit(False)) for name in ("online", "was_online"))
-    offline = ~next(seen) & ~next(seen)
-    produced = F.when(F.col("value").isNotNull(), F.col("produce_tps"))
-    return {
-        "observations": F.count(F.lit(1)).over(all_of_them),
-        "since": F.min("observed_at").over(all_of_them),
-        "known": F.collect_list(known).over(all_of_them),
-        "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
-        "largest_ack_tps": F.max("ack_tps").over(all_of_them),
-        "redelivered": F.max("redelivered_tps").over(all_of_them),
-        "in_flight": F.collect_list("inflight").over(all_of_them),
-        "was_worse_earlier": F.max(F.col("earlier_health").isin(*WORSE_THAN_CATCHING_UP)).over(
-            all_of_them
-        ),
-        "produced_tps": F.avg(produced).over(all_of_them),
-    }
+def _newest(array: Column) -> Column:
+    return F.get(array, F.size(array) - 1)
 
 
-def _newest(array: str) -> Column:
-    return F.size(array) - 1
+def _initially_lost() -> Column:
+    """Return the first known number of lost messages: it is unknown before the first commit."""
+    return F.get(F.filter("known.lost", lambda lost: lost.isNotNull()), F.lit(0))
+
+
+def _progressed() -> Column:
+    return F.coalesce("progressed", F.lit(False))
 
 
 def _stepped_offline() -> Column:
@@ -168,23 +342,6 @@ def _stepped_offline() -> Column:
     return F.coalesce(F.exists("offline", stepped), F.lit(False))
 
 
-def _rising_steps() -> Column:
-    """Count the steps between known observations that go up or stay level."""
-    values, steps = F.col("known.value"), F.greatest(_newest("known"), F.lit(0))
-    rising = F.zip_with(
-        F.slice(values, F.lit(2), steps), F.slice(values, F.lit(1), steps), lambda b, a: b >= a
-    )
-    return F.size(F.filter(rising, lambda step: step))
-
-
-def _is_unsubscribed() -> Column:
-    """Return whether no client subscribes to the topic; a retry topic belongs to its group.
-
-    Unknown where a member reports no subscription: such a member may be assigned the topic.
-    """
-    return (F.col("clients") == 0) & ~F.col("topic").startswith(RETRY_PREFIX)
-
-
 def _acknowledges() -> Column:
     """Return whether the group is known to acknowledge: the progress of a POP group.
 
@@ -193,97 +350,73 @@ def _acknowledges() -> Column:
     return F.coalesce(F.col("largest_ack_tps") > 0, F.lit(False))
 
 
-def _holds_popped() -> Column:
-    """Return whether a POP group has had messages in flight and is not known to finish any."""
-    flying = F.col("in_flight")
-    stays = (F.size(flying) > 1) & (F.array_min(flying) > 0)
-    no_fewer = F.get(flying, F.size(flying) - 1) >= F.get(flying, F.lit(0))
-    return F.col("pops") & stays & no_fewer & ~_progressed() & ~_acknowledges()
+def _acknowledged() -> Column:
+    """Return whether acknowledgements are the progress of the group's standing queues.
 
-
-def _may_hold_popped() -> Column:
-    """Return whether a POP group may hold popped messages: no acknowledgement shows otherwise."""
-    is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
-    # An endpoint's number may be wrong, and 0 shows nothing; above 0 it forbids to call all done.
-    is_witnessed = F.coalesce(F.col("inflight_witness") > 0, F.lit(False))
-    return F.col("pops") & (is_bound | is_witnessed) & ~_acknowledges()
-
-
-def _progressed() -> Column:
-    return F.coalesce("progressed", F.lit(False))
-
-
-def _of_state(name: str, condition: Column, reason: Column) -> Column:
-    """Return a struct of ``health`` and ``health_reason``, NULL where the state does not hold."""
-    return F.when(condition, F.struct(F.lit(name).alias("health"), reason.alias("health_reason")))
-
-
-def _was_worse() -> Column:
-    """Return whether one of the observations was in a state `WORSE_THAN_CATCHING_UP`."""
-    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
-    is_worse = F.col("trouble.health").isin(*WORSE_THAN_CATCHING_UP)
-    in_window = F.max(is_worse).over(order.rangeBetween(1 - OBSERVATIONS, 0))
-    return F.coalesce(in_window, F.lit(False)) | F.coalesce("was_worse_earlier", F.lit(False))
-
-
-def _trouble(threshold: Threshold) -> Column:
-    """Return the first true state of those that need no earlier state, else NULL.
-
-    The result is a struct of ``health`` and ``health_reason``.
+    Brokers count acknowledgements of lite topics at the topic that these belong to.
     """
-    value, online = F.col("value"), F.col("online")
-    last = F.col("last.value")
-    stopped = (~_progressed() | (~F.col("was_online") & ~_stepped_offline())) & ~_acknowledges()
-    # Brokers count acknowledgements of lite topics at the topic that these belong to.
-    acknowledged = (F.col("pops") | is_lite()) & _acknowledges()
-    blocked = F.filter("unhealthy", is_blocked)
-    stalled = F.filter("unhealthy", lambda queue: ~is_blocked(queue))
-    rise, rise_seconds = last - F.col("first.value"), threshold("rise_seconds")
-    # Production as it is now: the mean of a quiet topic's window is lower than its next message.
-    enough = F.coalesce("produce_tps", "produced_tps") * rise_seconds
-    steps = _rising_steps()
-    too_few = F.size("known") < threshold("known")
-    return F.coalesce(
-        _of_state(Health.LOSING, F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
-        _of_state(Health.UNKNOWN, value.isNull() | too_few, reasons.unknown(value)),
-        _of_state(Health.UNSUBSCRIBED, online & _is_unsubscribed(), reasons.unsubscribed()),
-        _of_state(Health.STOPPED, (value > 0) & ~online & stopped, reasons.stopped()),
-        _of_state(
-            Health.BLOCKED,
-            (F.size(blocked) > 0) & ~acknowledged,
-            reasons.standing(blocked, reasons.blocked),
-        ),
-        _of_state(Health.BLOCKED, _holds_popped(), reasons.holds_popped()),
-        _of_state(
-            Health.STALLED,
-            (F.size(stalled) > 0) & ~acknowledged,
-            reasons.standing(stalled, reasons.stalled),
-        ),
-        _of_state(
-            Health.FALLING_BEHIND,
-            (steps >= threshold("rising_steps")) & (rise > enough),
-            reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
-        ),
-        _of_state(Health.UNKNOWN, _may_hold_popped(), reasons.may_hold_popped()),
+    return (F.col("pops") | is_lite()) & _acknowledges()
+
+
+def _blocked_queues() -> Column:
+    return F.filter("unhealthy", is_handed_out)
+
+
+def _stalled_queues() -> Column:
+    return F.filter("unhealthy", lambda queue: ~is_handed_out(queue))
+
+
+def _rising_steps() -> Column:
+    """Count the steps between known observations that go up or stay level."""
+    values, steps = F.col("known.value"), F.greatest(F.size("known") - 1, F.lit(0))
+    rising = F.zip_with(
+        F.slice(values, F.lit(2), steps), F.slice(values, F.lit(1), steps), lambda b, a: b >= a
+    )
+    return F.size(F.filter(rising, lambda step: step))
+
+
+def _production_in_rise_seconds(threshold: Threshold) -> Column:
+    """Return the messages that are produced in the time that a rise is compared with.
+
+    Production as it is now: the mean of a quiet topic's window is lower than its next message.
+    """
+    return F.coalesce("produce_tps", "produced_tps") * threshold("rise_seconds")
+
+
+def _named_queues() -> Column:
+    """Return the queues that the reason of a row names."""
+    reason = F.col("state.reason")
+    return (
+        F.when(reason == HealthReason.MESSAGES_EXPIRED, F.col("losing"))
+        .when(reason == HealthReason.MESSAGES_UNFINISHED, _blocked_queues())
+        .when(reason == HealthReason.COMMITS_STAND, _stalled_queues())
+        .otherwise(F.col("held_back"))
     )
 
 
-def _calm(threshold: Threshold) -> list[Column]:
-    """Return the states of a group without trouble now, each NULL where it does not hold."""
-    first, last = F.col("first.value"), F.col("last.value")
-    # The larger rate, because the rest of a burst at a healthy group is no shrinking backlog.
-    ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
-    had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
-    traffic = _progressed() | F.coalesce("written", F.lit(False))
-    signs = ("inflight", "inflight_witness", "redelivered")
-    unfinished = F.greatest(*(F.coalesce(F.col(name) > 0, F.lit(False)) for name in signs))
-    busy = traffic | _acknowledges() | unfinished
-    return [
-        _of_state(Health.CATCHING_UP, (last < first) & (last > 0) & had_trouble, _lag()),
-        _of_state(Health.IDLE, (F.col("value") == 0) & ~busy, reasons.idle()),
-        _of_state(Health.OK, F.lit(True), _lag()),
-    ]
-
-
-def _lag() -> Column:
-    return reasons.joined(reasons.lag_change(), reasons.redelivered(), reasons.flow_controlled())
+def _facts(threshold: Threshold) -> dict[str, Column]:
+    """Return the values that reasons may state, by field of ``health_facts``."""
+    is_of_value = F.col("reason").isin(HealthReason.NO_SUBSCRIBER, HealthReason.NO_MEMBER_ONLINE)
+    flying, named = F.col("in_flight"), F.size("named")
+    return {
+        "observations": F.col("observations"),
+        "span_ms": milliseconds("since", "observed_at"),
+        "known": F.size("known"),
+        "lag": F.when(is_of_value, F.col("value")).otherwise(F.col("last.value")),
+        "lag_before": F.col("first.value"),
+        "lost": F.col("last.lost"),
+        "lost_before": _initially_lost(),
+        "in_flight": _newest(flying),
+        "in_flight_before": F.get(flying, F.lit(0)),
+        "acks_counted": F.when(F.col("pops"), F.col("largest_ack_tps").isNotNull()),
+        "redelivered_tps": F.col("redelivered"),
+        "rising_steps": _rising_steps(),
+        "steps": F.size("known") - 1,
+        "rise_seconds": threshold("rise_seconds"),
+        "rise_messages": _production_in_rise_seconds(threshold),
+        "queues_named": F.when(named > 0, named),
+        "queues": F.when(
+            named > 0,
+            F.transform(F.slice("named", 1, reasons.NAMED_QUEUES), reasons.queue_facts),
+        ),
+    }

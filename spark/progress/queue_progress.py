@@ -3,9 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, milliseconds, with_new
-from spark.progress.flow_control import reached_limit
-from spark.progress.health_thresholds import Threshold
+from spark.columns import SNAPSHOT, with_new
+from spark.progress.flow_control import LIMIT_TYPE, reached_limit
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 
 NEVER_COMMITTED = -1
@@ -22,7 +21,7 @@ def queue_progress(
     queues: DataFrame,
     client_queues: DataFrame | None,
     counting: DataFrame,
-    threshold: Threshold,
+    is_standing: Column,
 ) -> DataFrame:
     """Summarize the progress of each group's queues up to each observation.
 
@@ -31,7 +30,8 @@ def queue_progress(
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
         counting: ``snapshot_id, counts_for, ago``: a snapshot, an observation it counts for, and
             how many observations it lies before that one.
-        threshold: thresholds by name.
+        is_standing: whether a queue stands still while messages wait, of a row of this
+            aggregation.
 
     Returns:
         One row per observation in the window, group and topic: `GROUP_TOPIC_HISTORY`,
@@ -54,7 +54,7 @@ def queue_progress(
                 "first_rank"
             ),
             queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
-            queues_with(_stands(threshold)).alias("standing"),
+            queues_with(is_standing).alias("standing"),
             queues_with(F.col("cache.limit").isNotNull()).alias("held_back"),
             _any(F.col("cache.has_limit")).alias("has_limit"),
         )
@@ -102,8 +102,8 @@ def _with_cache(
     queues: DataFrame, client_queues: DataFrame | None, counting: DataFrame
 ) -> DataFrame:
     """Add ``cache``: the latest client report of the queue's cached messages, NULL without one."""
-    texts = "client_id:string,limit:string"
-    kind = f"struct<observed_at:timestamp,messages:bigint,{texts},has_limit:boolean>"
+    limit = f"client_id:string,limit:{LIMIT_TYPE},has_limit:boolean"
+    kind = f"struct<observed_at:timestamp,messages:bigint,{limit}>"
     if client_queues is None:
         return with_new(queues, {"cache": F.lit(None).cast(kind)})
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
@@ -125,23 +125,6 @@ def _with_cache(
     return queues.join(cache, on=["snapshot_id", *keys], how="left")
 
 
-def _stands(threshold: Threshold) -> Column:
-    """Return whether the queue lags and its commit is not further than at the first observation.
-
-    Whatever it did between: a consumer that starts over again and again makes no progress.
-    """
-    lagging_for = milliseconds("lags_since", "observed_at")
-    # The commits of a recreated queue before it fell were those of another one.
-    is_same_queue = F.col("max_offset") >= F.col("highest_written")
-    return (
-        (F.col("lag_upper") > 0)
-        & (F.col("commit") <= F.col("first_commit"))
-        & (is_same_queue | (F.coalesce("stepped", F.lit(0)) == 0))
-        & (F.col("lagged") >= threshold("standing"))
-        & (lagging_for >= threshold("standing_for"))
-    )
-
-
 def queues_with(condition: Column) -> Column:
     """Collect the queues for which a condition holds, as structs ordered by broker and queue.
 
@@ -161,27 +144,6 @@ def queues_with(condition: Column) -> Column:
     )
     queue = F.struct(*names, *counted)
     return F.array_sort(F.collect_list(F.when(condition, queue)))
-
-
-def counts_for_health(queue: Column) -> Column:
-    """Return whether a standing queue counts for the health of its group.
-
-    A queue without a commit counts only while a client is known to be online, which could make the
-    first commit. A broker-side commit of a group that is broadcasting now does not count: the group
-    made it in clustering mode and no longer uses it. A queue does not count while messages of a
-    higher priority are consumed, because it waits by design.
-    """
-    is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
-    commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
-    has_its_turn = ~(F.col("first_rank") < queue["priority_rank"])
-    expected = commit_expected & F.coalesce(has_its_turn, F.lit(True))
-    return ~F.coalesce(is_leftover, F.lit(False)) & expected
-
-
-def is_blocked(queue: Column) -> Column:
-    """Return whether messages of a standing queue were handed out and are not finished."""
-    pulled = F.coalesce(queue["pull_offset"] > queue["lowest_pull"], F.lit(False))
-    return pulled | F.coalesce(queue["cache"]["messages"] > 0, F.lit(False))
 
 
 def _any(condition: Column) -> Column:

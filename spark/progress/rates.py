@@ -14,7 +14,7 @@ NEGLIGIBLE = 1e-6
 
 RIPPLE_SECONDS = 60
 """A lag of at most this many seconds of production is no backlog: the floor of `FALLING_BEHIND` and
-`CATCHING_UP` (`settings.health_thresholds.Thresholds.rise_seconds`)."""
+`CATCHING_UP` (`settings.health.Thresholds.rise_seconds`)."""
 
 
 def rates(longest_gap: timedelta) -> dict[str, Column]:

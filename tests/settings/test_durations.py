@@ -5,7 +5,7 @@ import pytest
 from alerting.rules.files import valid_rules
 from settings.clusters import configured
 from settings.durations import in_words, positive_seconds, seconds
-from settings.health_file import read
+from settings.health import read
 from settings.home import Home
 
 LENGTHS = {

@@ -169,7 +169,7 @@ def _notices() -> str:
 
 
 def _health() -> str:
-    from settings.health_file import read
+    from settings.health import read
 
     file = invocation().settings.health_file
     found, mistakes = read(file.path, required=file.required)

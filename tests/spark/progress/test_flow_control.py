@@ -1,9 +1,11 @@
 """The limit of a client's cache that holds back its pulls."""
 
 import pytest
+from pyspark.sql import functions as F
 
 from lake.tables import raw
 from spark.progress.flow_control import reached_limit
+from spark.progress.health_reasons import limit_text
 from tests.support.table_rows import frame
 
 pytestmark = pytest.mark.spark
@@ -45,5 +47,7 @@ CASES = {
 
 def test_the_first_limit_that_is_reached(spark):
     rows = [fields | {"topic": name} for name, (fields, _) in CASES.items()]
-    found = frame(spark, raw.CLIENT_QUEUES, rows).select("topic", reached_limit()).collect()
+    found = frame(spark, raw.CLIENT_QUEUES, rows).select("topic", reached_limit().alias("reached"))
+    parts = (F.col(f"reached.{name}") for name in ("kind", "amount", "limit"))
+    found = found.select("topic", limit_text(*parts)).collect()
     assert {row[0]: row[1] for row in found} == {name: text for name, (_, text) in CASES.items()}

@@ -1,9 +1,11 @@
 """Health: each state on a few observations, and its independence of how history is split."""
 
+import json
 import random
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +13,16 @@ from board.pages.health_reasons import in_chinese
 from lake.history import LoadedSnapshot
 from lake.recent_observations import Observation, recent_observations
 from lake.tables import progress, raw
-from settings.health_thresholds import DEFAULTS, Override
+from settings.health import DEFAULTS, Override
 from spark.progress.health import with_health
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.model.health import FACTS, CacheLimit, HealthReason
 
 pytestmark = pytest.mark.spark
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "health_reasons.json"
+"""State and text of every case, as recorded with version 0.2.0."""
 
 LAST = 9
 """The minute of the newest observation of a case; it has one a minute."""
@@ -634,12 +640,19 @@ def computed_rows(spark, rows, first, end, numbers, overrides=()):
 
 
 @pytest.fixture(scope="module")
-def newest(spark):
-    rows = rows_of_all({name: observations for name, (observations, _, _) in CASES.items()})
-    stood = {("stood, and catches up from little", snapshot_id(LAST - 2)): ("STALLED", "")}
+def newest_rows(spark):
+    groups, *others = rows_of_all({name: seen for name, (seen, _, _) in CASES.items()})
+    stood = ("stood, and catches up from little", LAST - 2)
+    for row in groups:
+        row["health"] = "STALLED" if (row["consumer_group"], row["at"]) == stood else None
     numbers = {at: at for at in range(LAST + 1)}
-    found = computed(spark, rows, LAST, LAST + 1, numbers, known=stood)
-    return {group: state for (group, _), state in found.items()}
+    rows = computed_rows(spark, [groups, *others], LAST, LAST + 1, numbers)
+    return {group: row for (group, _), row in rows.items()}
+
+
+@pytest.fixture(scope="module")
+def newest(newest_rows):
+    return {name: (row.health, row.health_reason) for name, row in newest_rows.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -649,6 +662,42 @@ def test_first_state_that_holds_wins(newest, name):
     assert health in state.split("|"), why
     assert why.startswith(reason or ""), why
     assert "null" not in why
+
+
+def test_the_text_of_every_case_is_the_recorded_one(newest):
+    """Texts are for readers of tables, who may search for them."""
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    assert {name: list(state) for name, state in newest.items()} == recorded
+
+
+def test_a_reason_states_its_facts_and_no_others(newest_rows):
+    """A queue that stands states its queues, and nothing about expired messages."""
+    stated = {reason: set() for reason in HealthReason}
+    for row in newest_rows.values():
+        facts = row.health_facts.asDict()
+        stated[row.health_reason_code] |= {
+            name for name, value in facts.items() if value is not None
+        }
+    never_of_a_case = {HealthReason.LAG_FALLS: {"redelivered_tps"}}
+    for reason, names in FACTS.items():
+        assert stated[reason] <= set(names), reason
+        assert set(names) - stated[reason] <= never_of_a_case.get(reason, set()), reason
+
+
+def test_the_facts_of_a_blocked_group(newest_rows):
+    row = newest_rows["holds all it may"]
+    assert row.health_reason_code == HealthReason.MESSAGES_UNFINISHED
+    facts = row.health_facts.asDict(recursive=True)
+    (queue,) = facts.pop("queues")
+    assert {name: value for name, value in facts.items() if value is not None} == {
+        "queues_named": 1
+    }
+    assert {name: value for name, value in queue.items() if value is not None} == {
+        **{"broker": "broker-a", "queue_id": 0, "committed": 50, "committed_before": 50},
+        **{"unconsumed": 2030, "lost": 0, "lost_before": 0},
+        **{"cached": 1004, "cached_by": "client"},
+        **{"cache_limit": CacheLimit.CACHED_MESSAGES, "cache_reached": 1004, "cache_most": 1000},
+    }
 
 
 def test_every_reason_has_chinese_words(newest):

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from settings.environment import Settings
-from settings.health_file import read
-from settings.health_thresholds import DEFAULTS
+from settings.health import DEFAULTS, read
 
 
 def test_without_a_file_all_groups_are_alike(tmp_path):

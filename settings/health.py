@@ -1,4 +1,4 @@
-"""The settings file of health: thresholds of single groups.
+"""Thresholds of the states of health: the defaults, and the file of overrides for some groups.
 
 ::
 
@@ -12,8 +12,8 @@
 The first entry that matches a group on a topic counts; a field that it omits has its default.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -22,15 +22,53 @@ from pydantic import Field
 
 from settings.constants import OBSERVATIONS
 from settings.fields import Seconds, Strict
-from settings.health_thresholds import DEFAULTS, Override
 from settings.matching import GroupMatch
 from settings.yaml_documents import read_entries
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds of the states of health; the defaults are those of the contract.
+
+    Attributes:
+        known: fewest known observations among the `settings.constants.OBSERVATIONS` that count.
+        rising_steps: fewest steps between observations at which the lag does not fall, for a
+            group to fall behind.
+        rise_seconds: the lag must rise by more than is written in this time.
+        standing: fewest observations at which a standing queue had messages waiting.
+        standing_for: shortest time for which they waited. A consumer of a topic with little traffic
+            commits up to 30 s late: after a long poll (15 s), and then every 5 s
+            (`persistConsumerOffsetInterval`).
+    """
+
+    known: int = 3
+    rising_steps: int = 7
+    rise_seconds: float = 60.0
+    standing: int = 3
+    standing_for: timedelta = timedelta(seconds=30)
+
+
+DEFAULTS = Thresholds()
+
+
+@dataclass(frozen=True)
+class Override:
+    """Thresholds for the groups that a match selects.
+
+    Attributes:
+        match: column name (``cluster, consumer_group, topic``) to globs, of which one must match.
+        thresholds: the thresholds of these groups.
+    """
+
+    match: Mapping[str, Sequence[str]]
+    thresholds: Thresholds
+
 
 Count = Annotated[int, Field(ge=1, le=OBSERVATIONS)]
 
 
 class HealthSettings(Strict, frozen=True):
-    """One entry of the file; see `settings.health_thresholds.Thresholds`."""
+    """One entry of the file; see `Thresholds`."""
 
     match: GroupMatch
     known: Count | None = None
@@ -55,4 +93,4 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[Override], lis
         required: whether it is a mistake when the file does not exist.
     """
     entries, mistakes = read_entries(file, "health", HealthSettings, required=required)
-    return [each.override() for each in entries], mistakes
+    return [entry.override() for entry in entries], mistakes
