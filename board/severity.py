@@ -7,10 +7,11 @@ import pyarrow.compute as pc
 
 from lake.schema import BIGINT, Column
 from lake.tables import progress
+from tidemark.model.health import Health
 
 WORST_FIRST = (
-    "LOSING", "BLOCKED", "STALLED", "STOPPED", "UNSUBSCRIBED", "FALLING_BEHIND", "UNKNOWN",
-    "CATCHING_UP", "IDLE", "OK",
+    Health.LOSING, Health.BLOCKED, Health.STALLED, Health.STOPPED, Health.UNSUBSCRIBED,
+    Health.FALLING_BEHIND, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK,
 )  # fmt: skip
 """States of health by what they ask of a person.
 
@@ -43,7 +44,7 @@ def with_severity(rows: pa.Table) -> pa.Table:
     states = pa.array(WORST_FIRST)
     place = pc.fill_null(  # pyright: ignore
         pc.index_in(rows["health"], value_set=states),  # pyright: ignore
-        WORST_FIRST.index("UNKNOWN"),
+        WORST_FIRST.index(Health.UNKNOWN),
     )
     delay = pc.fill_null(rows["delay_ms"], LONGEST - 1)  # pyright: ignore
     delay = pc.min_element_wise(delay, pa.scalar(LONGEST - 1, pa.int64()))  # pyright: ignore

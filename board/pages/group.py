@@ -19,6 +19,7 @@ from rocketmq.allocation import STRATEGIES
 from rocketmq.names import OWN_TOPICS
 from rocketmq.snapshot.online import speaks_grpc
 from tidemark.model.assignments import AssignmentState
+from tidemark.model.queues import Condition
 
 router = APIRouter(include_in_schema=False)
 
@@ -140,7 +141,8 @@ def _owned(queue: dict[str, Any], held: Mapping[str, Any] | None) -> dict[str, A
 
 def _worst_first(queue: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
     """Return the place of a queue: what is wrong or unknown, then the longest delay."""
-    is_well = queue["condition"] in ("OK", None) and queue["owner_state"] in ("OK", None, "UNKNOWN")
+    is_owned = queue["owner_state"] in (AssignmentState.OK, None, AssignmentState.UNKNOWN)
+    is_well = queue["condition"] in (Condition.OK, None) and is_owned
     return is_well, queue["lag"] is not None, -(queue["delay_ms"] or 0), -(queue["lag"] or 0)
 
 

@@ -25,6 +25,7 @@ from board.responses import ProblemError
 from board.trends import Trends
 from lake.bounds import MARKS
 from lake.tables import raw
+from tidemark.model.assignments import IdleReason
 
 ROOM = Path(__file__).parent.parent
 
@@ -58,12 +59,12 @@ ENGLISH = {
     "clients": "members",
     "clients_needed": "members needed",
     "needed_drain_seconds": "drained with them in",
-    "NO_READABLE_QUEUE": "no queue of its topics can be read",
-    "NOT_REBALANCED": "the strategy assigns it some, which it has not taken",
-    "MORE_CLIENTS_THAN_QUEUES": "there are more members than queues",
-    "HASH_LUCK": "the hash assigns it none",
-    "NO_QUEUE_IN_ROOM": "its machine room has no queue",
-    "NOT_CONFIGURED": "its configuration names no queue",
+    IdleReason.NO_READABLE_QUEUE: "no queue of its topics can be read",
+    IdleReason.NOT_REBALANCED: "the strategy assigns it some, which it has not taken",
+    IdleReason.MORE_CLIENTS_THAN_QUEUES: "there are more members than queues",
+    IdleReason.HASH_LUCK: "the hash assigns it none",
+    IdleReason.NO_QUEUE_IN_ROOM: "its machine room has no queue",
+    IdleReason.NOT_CONFIGURED: "its configuration names no queue",
     "TOPICS": "their topics differ",
     "EXPRESSION": "their filter expressions differ",
     "EXPRESSION_TYPE": "their kinds of filter differ",

@@ -30,6 +30,7 @@ from lake.tables import progress, quality, raw
 from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
 from rocketmq.names import TopicKind
+from tidemark.model.health import Health
 
 router = APIRouter(include_in_schema=False)
 
@@ -79,7 +80,7 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
         for row in sorted(
             details["groups"],
             key=lambda row: (
-                WORST_FIRST.index(row["health"] or "UNKNOWN"),
+                WORST_FIRST.index(row["health"] or Health.UNKNOWN),
                 -(row["delay_ms"] or 0),
             ),
         )
@@ -125,7 +126,7 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
 
 
 def _place(group: dict[str, Any]) -> tuple[int, int]:
-    return WORST_FIRST.index(group["health"] or "UNKNOWN"), -(group["delay_ms"] or 0)
+    return WORST_FIRST.index(group["health"] or Health.UNKNOWN), -(group["delay_ms"] or 0)
 
 
 @router.get("/brokers")

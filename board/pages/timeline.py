@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lake.window import Window
+from tidemark.model.incidents import IncidentState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +114,15 @@ def steps(incident: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     if incident["acknowledged_at"] is not None:
         found.append(
-            {"transition": "ACKNOWLEDGED", "at": incident["acknowledged_at"]}
+            {"transition": IncidentState.ACKNOWLEDGED, "at": incident["acknowledged_at"]}
             | {"who": incident["acknowledged_by"], "why": incident.get("acknowledge_reason")}
         )
     if incident.get("resolved_by"):
         for each in found:
-            if each["transition"].startswith("RESOLVED") and each["at"] == incident["resolved_at"]:
+            if (
+                each["transition"].startswith(IncidentState.RESOLVED)
+                and each["at"] == incident["resolved_at"]
+            ):
                 each |= {"who": incident["resolved_by"], "why": incident.get("resolve_reason")}
     return sorted(found, key=lambda each: each["at"])
 
