@@ -1,95 +1,215 @@
-"""Reasons of health in Chinese.
+"""Reasons of health in the language of a person, from their codes and facts.
 
-`spark.progress.health_reasons` writes ``health_reason`` in English, from phrases that this module
-lists with their translation. A reason with any other text stays in English.
+The English words are those of ``health_reason``, which `spark.progress.health_reasons` makes from
+the same facts. A row of an earlier or later version, whose code has no words here, has that text.
 """
 
-import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
-_QUEUE = r"(?P<queue>[^\s/]+/\d+)"
-_COUNT = r"(?:≥ )?\d+"
+from alerting.delivery.messages import Phrase
+from lake.bounds import Bound
+from tidemark.model.health import CacheLimit, HealthReason
 
-_PHRASES = tuple(
-    (re.compile(english), chinese)
-    for english, chinese in (
-        (rf"readable lag (?P<now>{_COUNT}), was (?P<was>{_COUNT})", "可读堆积 {now}，之前 {was}"),
-        (r"expired messages (?P<now>\d+), were (?P<was>\d+)", "已过期消息 {now}，之前 {was}"),
-        (r"(?P<now>\d+) expired, were (?P<was>\d+)", "已过期 {now}，之前 {was}"),
-        (
-            r"(?:,? )?over (?P<count>\d+) observations \((?P<seconds>\d+) s\)",
-            "（{count} 次观测，{seconds} 秒内）",
-        ),
-        (r"(?P<part>\d+) of (?P<all>\d+) queues unknown", "{all} 个队列中 {part} 个未知"),
-        (
-            r"only (?P<part>\d+) of (?P<all>\d+) observations known",
-            "{all} 次观测中只有 {part} 次已知",
-        ),
-        (r"no queue with a known lag", "没有堆积已知的队列"),
-        (
-            rf"no client subscribes to the topic: readable lag (?P<lag>{_COUNT})",
-            "没有客户端订阅该主题：可读堆积 {lag}",
-        ),
-        (
-            rf"no client online and no commit advances: readable lag (?P<lag>{_COUNT}), "
-            rf"most on {_QUEUE} \((?P<most>{_COUNT})\)",
-            "没有客户端在线，提交位点不再前进：可读堆积 {lag}，最多在 {queue}（{most}）",
-        ),
-        (r"standing, members unknown: ", "停滞，成员情况未知："),
-        (r"standing, no member online: ", "停滞，没有成员在线："),
-        (
-            r"up to (?P<rate>[\d.]+) messages a second come back",
-            "每秒最多有 {rate} 条消息返回重试",
-        ),
-        (r"acknowledgements unknown", "确认数未知"),
-        (r"no acknowledgement counted", "没有任何确认"),
-        (r"messages in flight unknown", "处理中的消息数未知"),
-        (
-            r"(?P<now>\d+) messages in flight, were (?P<was>\d+)",
-            "{now} 条消息在处理中，之前 {was}",
-        ),
-        (r"commit at (?P<now>\d+), was at (?P<was>\d+)", "提交位点 {now}，之前 {was}"),
-        (r"commit stays at (?P<now>\d+)", "提交位点停在 {now}"),
-        (r"never committed", "从未提交"),
-        (rf"(?P<count>{_COUNT}) unconsumed messages", "{count} 条未消费消息"),
-        (
-            r"pull offset advanced from (?P<was>\d+) to (?P<now>\d+)",
-            "拉取位点从 {was} 前进到 {now}",
-        ),
-        (r"which pulls no more \(", "它不再拉取（"),
-        (r"flow control holds back the pulls of ", "流控暂停拉取："),
-        (r"(?P<now>\d+) of (?P<most>\d+) messages", "{now} 条消息（上限 {most}）"),
-        (r"(?P<now>\d+) of (?P<most>\d+) MiB", "{now} MiB（上限 {most}）"),
-        (r"a span of (?P<now>\d+) of (?P<most>\d+) offsets", "跨度 {now}（上限 {most}）"),
-        (r"(?P<count>\d+ )?in the cache of (?P<client>[^\s,;]+)", "{count}在 {client} 的缓存中"),
-        (r"up or level in (?P<part>\d+) of (?P<all>\d+) steps", "{all} 步中 {part} 步上升或持平"),
-        (
-            r"(?P<seconds>\d+) s of production are (?P<messages>\d+)",
-            "{seconds} 秒的产量为 {messages}",
-        ),
-        (r"no lag, nothing written or consumed", "没有堆积，没有写入或消费"),
-        (r"and (?P<count>\d+) more", "另有 {count} 个"),
-        (rf"{_QUEUE} of (?P<client>\S+): ", "{queue}（{client}）："),
-        (rf"{_QUEUE}: ", "{queue}："),
-        (r", ", "，"),
-        (r"; ", "；"),
-        (r": ", "："),
-        (r" ", " "),
-        (r"\)", "）"),
-    )
-)
-"""English phrases and separators, the longer of two that begin alike first."""
+LIMITS = {
+    CacheLimit.CACHED_MESSAGES: "{now} of {most} messages",
+    CacheLimit.CACHED_MIB: "{now} of {most} MiB",
+    CacheLimit.CACHED_SPAN: "a span of {now} of {most} offsets",
+}
+"""Texts of the limits of a client's cache."""
 
 
-def in_chinese(reason: str) -> str:
-    """Return a reason in Chinese, or unchanged where it has text that no phrase matches."""
-    translated, place = [], 0
-    while place < len(reason):
-        for english, chinese in _PHRASES:
-            found = english.match(reason, place)
-            if found:
-                translated.append(chinese.format(**found.groupdict("")))
-                place = found.end()
-                break
+def reason(row: Mapping[str, Any], phrase: Phrase) -> str:
+    """Return why a group on a topic has its state of health; empty where it is unknown.
+
+    Args:
+        row: a row of ``progress.groups``, or the columns of one that an incident kept.
+        phrase: returns a text in the language of the person.
+    """
+    words = _WORDS.get(row.get("health_reason_code") or "")
+    if words is None or not row.get("health_facts"):
+        return row.get("health_reason") or ""
+    return words(_Reason(row, phrase))
+
+
+class _Reason:
+    """The words of one row's reason."""
+
+    def __init__(self, row: Mapping[str, Any], phrase: Phrase) -> None:
+        self.row, self.facts, self.phrase = row, row["health_facts"], phrase
+
+    def messages_expired(self) -> str:
+        now, was = self.facts["lost"], self.facts["lost_before"]
+        expired = self.phrase("expired messages {now}, were {was}", now=now, was=was) + self._over()
+        if not self.facts["queues_named"]:
+            return expired
+        return expired + self.phrase(": ") + self._queues(self._expired_of_queue)
+
+    def queues_unknown(self) -> str:
+        part, whole = self.row["queues_unknown"], self.row["queues"]
+        return self.phrase("{part} of {whole} queues unknown", part=part, whole=whole)
+
+    def lag_unknown(self) -> str:
+        return self.phrase("no queue with a known lag")
+
+    def few_observations(self) -> str:
+        part, whole = self.facts["known"], self.facts["observations"]
+        return self.phrase("only {part} of {whole} observations known", part=part, whole=whole)
+
+    def no_subscriber(self) -> str:
+        lag = self._unconsumed(self.facts["lag"])
+        text = "no client subscribes to the topic: readable lag {lag}"
+        return self.phrase(text, lag=lag) + self._over()
+
+    def no_member_online(self) -> str:
+        queue = f"{self.row['worst_broker']}/{self.row['worst_queue_id']}"
+        stopped = self.phrase(
+            "no client online and no commit advances: readable lag {lag}, most on {queue} ({most})",
+            lag=self._unconsumed(self.facts["lag"]),
+            queue=queue,
+            most=self._unconsumed(self.row["max_queue_lag"]),
+        )
+        return stopped + self._over(", over {count} observations ({seconds} s)")
+
+    def messages_unfinished(self) -> str:
+        return self._standing(self._unfinished)
+
+    def popped_unfinished(self) -> str:
+        now, was = self.facts["in_flight"], self.facts["in_flight_before"]
+        in_flight = self.phrase("{now} messages in flight, were {was}", now=now, was=was)
+        return self._joined(in_flight + self._over(), self._acknowledgements())
+
+    def commits_stand(self) -> str:
+        return self._standing(self._commit_stands)
+
+    def lag_rises(self) -> str:
+        rises = self.phrase(
+            "up or level in {part} of {whole} steps; {seconds} s of production are {messages}",
+            part=self.facts["rising_steps"],
+            whole=self.facts["steps"],
+            seconds=_rounded(self.facts["rise_seconds"]),
+            messages=_rounded(self.facts["rise_messages"]),
+        )
+        return self._joined(self._lag_change(), rises, self._flow_controlled())
+
+    def in_flight_unknown(self) -> str:
+        unknown = self.phrase("messages in flight unknown")
+        return self._joined(unknown, self._acknowledgements(), self._lag_change())
+
+    def no_traffic(self) -> str:
+        idle = self.phrase("no lag, nothing written or consumed")
+        return idle + self._over(", over {count} observations ({seconds} s)")
+
+    def lag(self) -> str:
+        rate = self.facts["redelivered_tps"] or 0
+        text = "up to {rate} messages a second come back"
+        redelivered = self.phrase(text, rate=f"{rate:.2f}") if rate > 0 else ""
+        return self._joined(self._lag_change(), redelivered, self._flow_controlled())
+
+    def _joined(self, *parts: str) -> str:
+        return self.phrase(", ").join(part for part in parts if part)
+
+    def _over(self, text: str = " over {count} observations ({seconds} s)") -> str:
+        seconds = _rounded(self.facts["span_ms"] / 1000)
+        return self.phrase(text, count=self.facts["observations"], seconds=seconds)
+
+    def _unconsumed(self, number: int) -> str:
+        mark = f"{Bound.LOWER.mark} " if self.row.get("lag_is_lower_bound") else ""
+        return f"{mark}{number}"
+
+    def _lag_change(self) -> str:
+        now, was = (self._unconsumed(self.facts[name]) for name in ("lag", "lag_before"))
+        return self.phrase("readable lag {now}, was {was}", now=now, was=was) + self._over()
+
+    def _acknowledgements(self) -> str:
+        is_counted = self.facts["acks_counted"]
+        return self.phrase(
+            "no acknowledgement counted" if is_counted else "acknowledgements unknown"
+        )
+
+    def _standing(self, of_queue: Callable[[Mapping[str, Any]], str]) -> str:
+        online = self.row["online"]
+        members = ""
+        if not online:
+            members = self.phrase(
+                "standing, members unknown: " if online is None else "standing, no member online: "
+            )
+        is_uncounted = self.facts["acks_counted"] is False
+        uncounted = self.phrase("acknowledgements unknown") if is_uncounted else ""
+        return members + self._joined(self._queues(of_queue), uncounted)
+
+    def _commit_stands(self, queue: Mapping[str, Any]) -> str:
+        now, was = queue["committed"], queue["committed_before"]
+        if now is None:
+            committed = self.phrase("never committed")
+        elif was is not None and now < was:
+            committed = self.phrase("commit at {now}, was at {was}", now=now, was=was)
         else:
-            return reason
-    return "".join(translated)
+            committed = self.phrase("commit stays at {now}", now=now)
+        count = self._unconsumed(queue["unconsumed"])
+        return self._joined(committed, self.phrase("{count} unconsumed messages", count=count))
+
+    def _unfinished(self, queue: Mapping[str, Any]) -> str:
+        parts = [self._commit_stands(queue)]
+        if queue["pulled"] is not None:
+            was, now = queue["pulled_before"], queue["pulled"]
+            parts.append(self.phrase("pull offset advanced from {was} to {now}", was=was, now=now))
+        if queue["cached"] is not None:
+            parts.append(self._in_cache(queue["cached"], queue))
+        if queue["cache_limit"] is not None:
+            limit = self._limit(queue)
+            parts.append(self.phrase("which pulls no more ({limit})", limit=limit))
+        return self._joined(*parts)
+
+    def _in_cache(self, count: int | str, queue: Mapping[str, Any]) -> str:
+        text = "{count} in the cache of {client}"
+        return self.phrase(text, count=count, client=queue["cached_by"])
+
+    def _limit(self, queue: Mapping[str, Any]) -> str:
+        text = LIMITS[queue["cache_limit"]]
+        return self.phrase(text, now=queue["cache_reached"], most=queue["cache_most"])
+
+    def _flow_controlled(self) -> str:
+        if not self.facts["queues_named"]:
+            return ""
+        queues = self._queues(lambda queue: self._in_cache(self._limit(queue), queue))
+        return self.phrase("flow control holds back the pulls of {queues}", queues=queues)
+
+    def _expired_of_queue(self, queue: Mapping[str, Any]) -> str:
+        now, was = queue["lost"], queue["lost_before"]
+        return self.phrase("{now} expired, were {was}", now=now, was=was)
+
+    def _queues(self, of_queue: Callable[[Mapping[str, Any]], str]) -> str:
+        """Return the named queues, with a text about every one, and how many others there are."""
+        named = []
+        for queue in self.facts["queues"]:
+            name, client = f"{queue['broker']}/{queue['queue_id']}", queue["client_id"]
+            text = "{queue}: {statement}" if client is None else "{queue} of {client}: {statement}"
+            named.append(self.phrase(text, queue=name, client=client, statement=of_queue(queue)))
+        more = self.facts["queues_named"] - len(named)
+        if more > 0:
+            named.append(self.phrase("and {count} more", count=more))
+        return self.phrase("; ").join(named)
+
+
+_WORDS: Mapping[str, Callable[[_Reason], str]] = {
+    HealthReason.MESSAGES_EXPIRED: _Reason.messages_expired,
+    HealthReason.QUEUES_UNKNOWN: _Reason.queues_unknown,
+    HealthReason.LAG_UNKNOWN: _Reason.lag_unknown,
+    HealthReason.FEW_OBSERVATIONS: _Reason.few_observations,
+    HealthReason.NO_SUBSCRIBER: _Reason.no_subscriber,
+    HealthReason.NO_MEMBER_ONLINE: _Reason.no_member_online,
+    HealthReason.MESSAGES_UNFINISHED: _Reason.messages_unfinished,
+    HealthReason.POPPED_UNFINISHED: _Reason.popped_unfinished,
+    HealthReason.COMMITS_STAND: _Reason.commits_stand,
+    HealthReason.LAG_RISES: _Reason.lag_rises,
+    HealthReason.IN_FLIGHT_UNKNOWN: _Reason.in_flight_unknown,
+    HealthReason.LAG_FALLS: _Reason.lag,
+    HealthReason.NO_TRAFFIC: _Reason.no_traffic,
+    HealthReason.CONSUMES: _Reason.lag,
+}
+
+
+def _rounded(number: float) -> int:
+    """Return a number without fraction, halves up, as Spark's texts have it."""
+    return int(number + 0.5)

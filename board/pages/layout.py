@@ -20,7 +20,7 @@ from board.dependencies import At, TheStore, instant_of, readable, shown
 from board.freshness import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
-from board.pages.health_reasons import in_chinese
+from board.pages.health_reasons import reason
 from board.responses import ProblemError
 from board.trends import Trends
 from lake.bounds import MARKS
@@ -160,8 +160,7 @@ class Page:
 
     def reason(self, row: Mapping[str, Any]) -> str:
         """Return why a group has its state of health, in the language of the person."""
-        reason = row.get("health_reason") or ""
-        return in_chinese(reason) if _language(self.request) == "zh" else reason
+        return reason(row, self.phrase)
 
     def incident(self, incident_id: str) -> str:
         """Return the address of an incident's page."""
@@ -195,6 +194,10 @@ def html(
     """Return a template as HTML, in the language and colours of the person."""
     language = _language(request)
     chosen = _chosen(request)
+
+    def phrase(text: str, **values: Any) -> str:
+        return _translated(chosen, text, values)
+
     person = getattr(request.state, "person", None)
     plain = {
         "at": "",
@@ -206,8 +209,8 @@ def html(
         "raw_is_removed": False,
     }
     common = {
-        "_": lambda text, **values: _translated(chosen, text, values),
-        "reason": in_chinese if language == "zh" else str,
+        "_": phrase,
+        "reason": lambda row: reason(row, phrase),
         "language": language,
         "languages": LANGUAGES,
         "theme": _theme(request),

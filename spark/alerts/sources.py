@@ -85,6 +85,7 @@ SOURCES = {
             *("readable_lag", "lag", "lag_upper", "lost", "queues", "queues_unknown"),
             *("max_queue_lag", "worst_broker", "worst_queue_id", "delay_ms", "online", "clients"),
             *("message_model", "loss_in_seconds", "dlq_messages", "health", "health_reason"),
+            *("health_reason_code", "health_facts"),
             *("complete", "lag_is_lower_bound", "delay_is_lower_bound"),
             *("duplicate_client_ids", "registered"),
         ),

@@ -13,6 +13,7 @@ from board.store import Store
 from lake.catalog import Lake
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group, queue
+from tidemark.model.health import HealthReason
 
 HTML = {"Accept": "text/html"}
 PATHS = (
@@ -219,7 +220,9 @@ def test_the_language_with_the_largest_weight(
 def test_the_reason_of_health_in_chinese(client: TestClient, filled: Lake) -> None:
     reason = "readable lag 90, was 80 over 3 observations (120 s)"
     at = board_home.now() + timedelta(minutes=1)
-    add_snapshot(filled, at, [group("mailer", health_reason=reason)])
+    facts = {"lag": 90, "lag_before": 80, "observations": 3, "span_ms": 120_000}
+    code = {"health_reason_code": HealthReason.CONSUMES, "health_facts": facts}
+    add_snapshot(filled, at, [group("mailer", health_reason=reason, **code)])
     client.app.state.store.refresh()  # pyright: ignore
     assert reason in client.get(PATHS[2], headers=HTML).text
     chinese = client.get(PATHS[2], headers=HTML | {"Accept-Language": "zh"}).text

@@ -1,40 +1,106 @@
-"""Reasons of health in Chinese; that every phrase of Spark has words is tested with health."""
+"""Reasons of health in Chinese; that pages say in English what Spark does is tested with health."""
+
+from typing import Any
 
 import pytest
 
-from board.pages.health_reasons import in_chinese
+from board.pages.chinese import CHINESE
+from board.pages.health_reasons import LIMITS, reason
+from lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
+from tidemark.model.health import FACTS, CacheLimit, HealthReason
+
+OVER = {"observations": 10, "span_ms": 540_000}
+
+
+def queue(**known: Any) -> dict[str, Any]:
+    """Return a queue of a reason; what is not given is NULL."""
+    return {field.name: None for field in HEALTH_QUEUE} | known
+
+
+def row(code: HealthReason, facts: dict[str, Any], **columns: Any) -> dict[str, Any]:
+    """Return a row of a group with a reason; facts that are not given are NULL."""
+    every = {field.name: None for field in HEALTH_FACTS} | facts
+    columns = {"lag_is_lower_bound": False, "online": True} | columns
+    return columns | {"health_reason_code": code, "health_facts": every, "health_reason": "text"}
+
+
+FULL = queue(
+    broker="broker-a",
+    queue_id=0,
+    committed=50,
+    committed_before=50,
+    unconsumed=2030,
+    cached=1004,
+    cached_by="c@1",
+    cache_limit=CacheLimit.CACHED_MESSAGES,
+    cache_reached=1004,
+    cache_most=1000,
+)
 
 CASES = {
-    "readable lag 90, was 100 over 10 observations (540 s)": (
-        "可读堆积 90，之前 100（10 次观测，540 秒内）"
+    "可读堆积 90，之前 100（10 次观测，540 秒内）": row(
+        HealthReason.CONSUMES, {"lag": 90, "lag_before": 100, **OVER}
     ),
-    "readable lag ≥ 90, was ≥ 100 over 10 observations (540 s)": (
-        "可读堆积 ≥ 90，之前 ≥ 100（10 次观测，540 秒内）"
+    "可读堆积 ≥ 90，之前 ≥ 100（10 次观测，540 秒内）": row(
+        HealthReason.CONSUMES, {"lag": 90, "lag_before": 100, **OVER}, lag_is_lower_bound=True
     ),
-    "no client online and no commit advances: readable lag 80, most on broker-a/3 (60), "
-    "over 10 observations (540 s)": (
-        "没有客户端在线，提交位点不再前进：可读堆积 80，"
-        "最多在 broker-a/3（60）（10 次观测，540 秒内）"
+    "没有客户端在线，提交位点不再前进：可读堆积 80，"
+    "最多在 broker-a/3（60）（10 次观测，540 秒内）": row(
+        HealthReason.NO_MEMBER_ONLINE,
+        {"lag": 80, **OVER},
+        worst_broker="broker-a",
+        worst_queue_id=3,
+        max_queue_lag=60,
     ),
-    "broker-a/0: commit stays at 50, 2030 unconsumed messages, 1004 in the cache of c@1, "
-    "which pulls no more (1004 of 1000 messages); and 2 more": (
-        "broker-a/0：提交位点停在 50，2030 条未消费消息，1004 在 c@1 的缓存中，"
-        "它不再拉取（1004 条消息（上限 1000））；另有 2 个"
+    "broker-a/0：提交位点停在 50，2030 条未消费消息，1004 在 c@1 的缓存中，"
+    "它不再拉取（1004 条消息（上限 1000））；另有 2 个": row(
+        HealthReason.MESSAGES_UNFINISHED, {"queues": [FULL], "queues_named": 3}
     ),
-    "b/7 of 10.0.0.1@p: never committed, 9 unconsumed messages": (
-        "b/7（10.0.0.1@p）：从未提交，9 条未消费消息"
+    "b/7（10.0.0.1@p）：从未提交，9 条未消费消息": row(
+        HealthReason.COMMITS_STAND,
+        {
+            "queues": [queue(broker="b", queue_id=7, client_id="10.0.0.1@p", unconsumed=9)],
+            "queues_named": 1,
+        },
     ),
 }
 
 
-@pytest.mark.parametrize("english", CASES)
-def test_reasons(english: str) -> None:
-    assert in_chinese(english) == CASES[english]
+def chinese(text: str, **values: Any) -> str:
+    return CHINESE[text].format(**values)
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_reasons(words: str) -> None:
+    assert reason(CASES[words], chinese) == words
 
 
 @pytest.mark.parametrize(
-    "reason",
-    ["", "a reason of a later version", "x y/0: commit stays at 5, 1 unconsumed messages"],
+    "columns",
+    [
+        {"health_reason": "commit stays at 5"},
+        {"health_reason": "commit stays at 5", "health_reason_code": None, "health_facts": None},
+        {
+            "health_reason": "commit stays at 5",
+            "health_reason_code": "OF_A_LATER_VERSION",
+            "health_facts": {},
+        },
+    ],
+    ids=["kept by an incident of 0.2", "computed by 0.2", "computed by a later version"],
 )
-def test_what_no_phrase_has_stays(reason: str) -> None:
-    assert in_chinese(reason) == reason
+def test_a_reason_without_a_known_code_stays_in_english(columns: dict[str, Any]) -> None:
+    assert reason(columns, chinese) == "commit stays at 5"
+
+
+def test_a_group_without_a_reason() -> None:
+    assert reason({}, chinese) == ""
+
+
+def test_facts_of_reasons_are_fields() -> None:
+    assert set(FACTS) == set(HealthReason)
+    assert {name for names in FACTS.values() for name in names} == {it.name for it in HEALTH_FACTS}
+
+
+def test_every_limit_has_chinese_words() -> None:
+    assert set(LIMITS) == set(CacheLimit)
+    assert sorted(set(LIMITS.values()) - CHINESE.keys()) == []

@@ -16,6 +16,7 @@ from lake.catalog import Lake
 from lake.tables import alerting, progress, quality, raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, add_snapshots, group, queue, rows_of
+from tidemark.model.health import HealthReason
 
 HTML = {"Accept": "text/html"}
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
@@ -240,7 +241,13 @@ def test_an_incident_words_durations_alike_and_folds_what_is_long(
     client: TestClient, filled: Lake
 ) -> None:
     row = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders", "lag": 9}
-    row |= {"delay_ms": 1_084_000, "health_reason": "commit stays at 9, never committed"}
+    row |= {"delay_ms": 1_084_000, "health_reason": "broker-a/0: commit stays at 9"}
+    standing = dict.fromkeys(field.name for field in progress.HEALTH_QUEUE)
+    standing |= {"broker": "broker-a", "queue_id": 0, "committed": 9, "unconsumed": 3}
+    facts = dict.fromkeys(field.name for field in progress.HEALTH_FACTS)
+    facts |= {"queues": [standing], "queues_named": 1}
+    row |= {"health_reason_code": HealthReason.COMMITS_STAND, "health_facts": facts}
+    row |= {"online": True, "lag_is_lower_bound": False}
     at = board_home.now()
     found = board_home.add_incident(
         filled, at, kind="idle_clients", snapshot_ids=[f"s-{number}" for number in range(18)],
