@@ -25,11 +25,11 @@ from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import resolved
 from alerting.incidents.repository import save
 from alerting.rules.routing import Routing
-from alerting.states import IncidentState, TransitionKind, TransitionName
 from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
 from tests.support.notification_servers import serve
+from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
 
 RAISED = 3
 """Incidents a round; few enough that one message has all of them in full."""

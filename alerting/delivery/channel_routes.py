@@ -11,7 +11,7 @@ from alerting.delivery.pagers import no_page_for
 from alerting.incidents.incident import Incident
 from alerting.rules.routes import DEFAULT_RECEIVER
 from alerting.rules.routing import Node, Routing
-from alerting.states import IncidentState
+from tidemark.model.incidents import IncidentState
 
 Group = tuple[str, ...]
 """Route and labels that the incidents of one message share."""

@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from urllib.parse import unquote
 
@@ -23,14 +23,18 @@ from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.templates import Words
 from alerting.incidents.incident import Incident
 from alerting.rules.routes import DEFAULT_RECEIVER
-from alerting.states import TransitionKind
 from settings.yaml_documents import printable
+from tidemark.model.incidents import Severity, TransitionKind
 
-_LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
-_TYPES = {
-    "critical": apprise.NotifyType.FAILURE,
-    "warning": apprise.NotifyType.WARNING,
-    "info": apprise.NotifyType.INFO,
+_LEVELS: Mapping[str, int] = {
+    Severity.CRITICAL: logging.ERROR,
+    Severity.WARNING: logging.WARNING,
+    Severity.INFO: logging.INFO,
+}
+_TYPES: Mapping[str, apprise.NotifyType] = {
+    Severity.CRITICAL: apprise.NotifyType.FAILURE,
+    Severity.WARNING: apprise.NotifyType.WARNING,
+    Severity.INFO: apprise.NotifyType.INFO,
 }
 _LEAST_SECRET = 4
 """Parts of an address shorter than this are words, not secrets."""
@@ -93,7 +97,7 @@ class LogChannel(Channel):
         """Write the lines; a log does not fail."""
         for notification in notifications:
             is_firing = notification.state == TransitionKind.FIRING
-            severity = notification.incident.severity if is_firing else "info"
+            severity = notification.incident.severity if is_firing else Severity.INFO
             level = _LEVELS.get(severity, logging.WARNING)
             self._logger.log(level, json.dumps(as_json(notification)))
 

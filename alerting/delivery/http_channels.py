@@ -12,8 +12,8 @@ from alerting.delivery.channels import Channel, ChannelError
 from alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
 from alerting.delivery.messages import Notification, observed
 from alerting.incidents.incident import Incident, with_notifications
-from alerting.states import TransitionKind
 from lake.typed_rows import plain_rows
+from tidemark.model.incidents import TransitionKind
 
 TIMEOUT = 10.0
 """Seconds for one request."""

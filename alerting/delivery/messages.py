@@ -14,19 +14,20 @@ from msgspec.structs import asdict
 
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.kinds import KINDS
-from alerting.states import TransitionKind
 from lake.bounds import Bound, bound_of, marked
 from settings.durations import in_words
 from settings.yaml_documents import one_line
+from tidemark.model.health import Health
+from tidemark.model.incidents import Severity, TransitionKind
 
-SEVERITIES = ("critical", "warning", "info")
+SEVERITIES = tuple(Severity)
 """Worst first."""
 
 MOST_IN_FULL = 20
 """Notifications that a message shows in full at most; of the others it shows the number."""
 
 
-NO_CAUSE = ("UNKNOWN", "OK", "IDLE")
+NO_CAUSE = (Health.UNKNOWN, Health.OK, Health.IDLE)
 """States of health whose reason explains no trouble: too little is known, or nothing is wrong."""
 
 

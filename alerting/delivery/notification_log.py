@@ -14,12 +14,12 @@ import msgspec
 import pyarrow as pa
 
 from alerting.incidents.incident import Incident, Transition
-from alerting.states import NotificationStatus, TransitionKind, TransitionName
 from lake.catalog import Lake
 from lake.conditions import not_before, one_of
 from lake.state import State
 from lake.tables.alerting import NOTIFICATIONS
 from lake.typed_rows import dict_rows, plain_rows, typed_rows
+from tidemark.model.incidents import NotificationStatus, TransitionKind, TransitionName
 
 Key = tuple[str, str]
 """(incident id, name of the transition)."""

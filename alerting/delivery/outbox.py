@@ -39,11 +39,11 @@ from alerting.delivery.stages import (
 from alerting.incidents.incident import FIRING, Incident
 from alerting.incidents.repository import find, from_rows
 from alerting.rules.routing import Routing
-from alerting.states import NotificationStatus
 from lake.catalog import Lake
 from lake.conditions import all_of, any_of, not_before, one_of
 from lake.leases import NOTIFIER, Lease
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
+from tidemark.model.incidents import NotificationStatus
 
 REACH_BACK = timedelta(days=30)
 """Time before now whose resolved incidents a new channel gets, as one summary."""

@@ -20,6 +20,7 @@ from apprise.plugins.opsgenie import (
 from apprise.plugins.pagerduty import PAGERDUTY_API_LOOKUP, NotifyPagerDuty, PagerDutyAction
 
 from alerting.delivery.messages import Notification
+from tidemark.model.incidents import Severity
 
 PAUSE = 0.5
 """Seconds between two messages: PagerDuty accepts 120 a minute."""
@@ -90,7 +91,8 @@ def no_page_for(notification: Notification) -> str | None:
     """Return why a notification opens no page, None where it does."""
     if notification.late:
         return "resolved before it was notified, which opens no page"
-    return "info opens no page" if notification.incident.severity == "info" else None
+    is_info = notification.incident.severity == Severity.INFO
+    return "info opens no page" if is_info else None
 
 
 def acknowledge(service: NotifyBase, notification: Notification) -> bool:

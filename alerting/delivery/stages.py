@@ -25,7 +25,12 @@ from alerting.delivery.pagers import no_page_for
 from alerting.delivery.silences import Mute
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.routing import Node
-from alerting.states import IncidentState, NotificationStatus, TransitionKind, TransitionName
+from tidemark.model.incidents import (
+    IncidentState,
+    NotificationStatus,
+    TransitionKind,
+    TransitionName,
+)
 
 LATE_AFTER = timedelta(hours=1)
 """Time after the resolution of an incident from which it only goes into a summary."""

@@ -28,7 +28,7 @@ from alerting.delivery.messages import (
 )
 from alerting.rules.kinds import KINDS
 from alerting.rules.routes import TEMPLATES
-from alerting.states import TransitionKind
+from tidemark.model.incidents import Severity, TransitionKind
 
 LOG = logging.getLogger("tidemark.notifications")
 
@@ -78,8 +78,12 @@ CHINESE_BODY = """\
 {% endfor %}"""
 
 _CHINESE = {
-    "severities": {"critical": "严重", "warning": "警告", "info": "提示"},
-    "states": {"FIRING": "触发", "RESOLVED": "恢复", "ACKNOWLEDGED": "已确认"},
+    "severities": {Severity.CRITICAL: "严重", Severity.WARNING: "警告", Severity.INFO: "提示"},
+    "states": {
+        TransitionKind.FIRING: "触发",
+        TransitionKind.RESOLVED: "恢复",
+        TransitionKind.ACKNOWLEDGED: "已确认",
+    },
 }
 
 

@@ -13,7 +13,6 @@ from pyiceberg.expressions import BooleanExpression, StartsWith
 from alerting.incidents.incident import Incident
 from alerting.incidents.life_cycle import acknowledged, closed
 from alerting.incidents.repository import from_rows, incidents_lease, save
-from alerting.states import IncidentState
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.tables.alerting import INCIDENTS

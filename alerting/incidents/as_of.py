@@ -7,7 +7,12 @@ from typing import Any
 import msgspec
 
 from alerting.rules.matching import OWN_LABELS
-from alerting.states import IncidentState, NotificationStatus, TransitionKind, TransitionName
+from tidemark.model.incidents import (
+    IncidentState,
+    NotificationStatus,
+    TransitionKind,
+    TransitionName,
+)
 
 _OF_NEWEST_ALERT = (
     *("last_value", "last_value_bound", "peak_value", "peak_value_bound"),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from alerting.rules.matching import OWN_LABELS
-from alerting.states import IncidentState, TransitionKind, TransitionName
+from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
 
 FIRING = (IncidentState.FIRING, IncidentState.ACKNOWLEDGED)
 """States of an incident that people are notified of."""

@@ -23,9 +23,8 @@ from alerting.incidents.inhibition import HIDDEN, apply_inhibition
 from alerting.rules.base import AppliedRule, BaseRule
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
-from alerting.states import IncidentState, TransitionKind, TransitionName
 from lake.window import MICROSECOND
-from tidemark.model.incidents import IncidentState
+from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
 
 NO_RULE = "no rule applies to it any more"
 """Reason for closing an incident whose rule was removed or changed."""

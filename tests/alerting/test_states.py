@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from alerting.incidents.incident import Transition
-from alerting.states import TransitionKind, TransitionName
 from lake.typed_rows import converted, plain_rows
 from tests.support.notified_incidents import NOON
+from tidemark.model.incidents import TransitionKind, TransitionName
 
 
 @pytest.mark.parametrize(

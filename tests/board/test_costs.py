@@ -33,7 +33,7 @@ def test_no_expression_takes_the_square_of_a_text() -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr[-2000:] or f"it does not end: {lines[-1]}"
     tried = [json.loads(line) for line in lines if line.startswith("[")]
-    assert len(tried) > 60
+    assert len(tried) > 40
     assert {"board", "lake", "rocketmq"} <= {module.partition(".")[0] for module, *_ in tried}
     assert [(module, text) for module, text, seconds in tried if seconds > 1] == []
 

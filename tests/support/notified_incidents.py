@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from alerting.delivery.messages import Notification
 from alerting.delivery.notification_log import Entry
 from alerting.incidents.incident import Incident, Transition, incident_id
-from alerting.states import TransitionName
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
+from tidemark.model.incidents import TransitionName
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -70,7 +70,7 @@ def show(
         echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
         return
     from alerting.incidents.incident import Transition
-    from alerting.states import IncidentState, TransitionKind, TransitionName
+    from tidemark.model.incidents import TransitionKind, TransitionName
 
     is_over = incident.state == IncidentState.RESOLVED
     state = TransitionName(TransitionKind.RESOLVED if is_over else TransitionKind.FIRING)

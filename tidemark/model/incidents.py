@@ -1,6 +1,7 @@
-"""Incidents of alert rules and the notifications about them."""
+"""Incidents of alert rules, their transitions, and the notifications about them."""
 
 from enum import StrEnum
+from typing import Self
 
 
 class Severity(StrEnum):
@@ -12,7 +13,7 @@ class Severity(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """States of an incident: the values of ``state`` in ``alerting.incidents``."""
+    """The state of an incident, as ``alerting.incidents.state`` has it."""
 
     PENDING = "PENDING"
     FIRING = "FIRING"
@@ -21,8 +22,45 @@ class IncidentState(StrEnum):
 
 
 class NotificationStatus(StrEnum):
-    """States of a notification to one channel: ``status`` of ``alerting.notifications``."""
+    """The state of a notification on a channel, as ``alerting.notifications.status`` has it."""
 
     PENDING = "PENDING"
     DELIVERED = "DELIVERED"
     WITHHELD = "WITHHELD"
+
+
+class TransitionKind(StrEnum):
+    """The change of an incident that people are notified of."""
+
+    FIRING = "FIRING"
+    RESOLVED = "RESOLVED"
+    ACKNOWLEDGED = "ACKNOWLEDGED"
+
+
+class TransitionName(str):
+    """The stored name of a transition: ``FIRING``, and ``FIRING_2`` after the first reopening.
+
+    Attributes:
+        kind: the change.
+        number: 1 from the opening on, and one more after each reopening.
+    """
+
+    kind: TransitionKind
+    number: int
+
+    def __new__(cls, stored: str) -> Self:
+        """Parse a stored name.
+
+        Raises:
+            ValueError: it is not the name of a transition.
+        """
+        kind, separator, number = stored.partition("_")
+        self = super().__new__(cls, stored)
+        self.kind = TransitionKind(kind)
+        self.number = int(number) if separator else 1
+        return self
+
+    @classmethod
+    def of(cls, kind: TransitionKind, number: int) -> Self:
+        """Return the name of a change."""
+        return cls(kind if number == 1 else f"{kind}_{number}")

@@ -18,10 +18,10 @@ from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
-from alerting.states import TransitionName
 from settings.notifications import NotificationSettings
 from tests.support.notified_incidents import incident
 from tests.support.servers import free_port
+from tidemark.model.incidents import TransitionName
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 

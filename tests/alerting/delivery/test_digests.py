@@ -19,10 +19,10 @@ from alerting.delivery.receivers import DAY, open_channels
 from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
-from alerting.states import TransitionName
 from lake.catalog import Lake
 from settings.notifications import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
+from tidemark.model.incidents import TransitionName
 
 pytestmark = pytest.mark.slow
 

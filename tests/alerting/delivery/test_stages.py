@@ -31,7 +31,6 @@ from alerting.delivery.stages import (
 from alerting.incidents.incident import Incident
 from alerting.incidents.repository import save
 from alerting.rules.routing import Node
-from alerting.states import NotificationStatus, TransitionKind
 from lake.tables.alerting import NOTIFICATIONS
 from tests.support.notified_incidents import (
     DONE,
@@ -42,6 +41,7 @@ from tests.support.notified_incidents import (
     minute,
     notification,
 )
+from tidemark.model.incidents import NotificationStatus, TransitionKind
 
 
 def due_now(

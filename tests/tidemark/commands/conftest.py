@@ -7,8 +7,8 @@ import pytest
 
 from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.repository import save
-from alerting.states import TransitionName
 from lake.catalog import Lake
+from tidemark.model.incidents import TransitionName
 
 NOW = datetime.now(UTC)
 
