@@ -62,7 +62,7 @@ def test_a_plan_is_made_once_from_what_is_stored(lake, plans):
     load(lake, snapshot(2))
     assert plans == [Window(at(0), at(60))]
     assert run.plan is first
-    assert [each.observed_at for each in first.snapshots] == [at(1)]
+    assert [loaded.observed_at for loaded in first.snapshots] == [at(1)]
 
 
 def test_a_tick_plans_what_was_loaded_before(lake):
