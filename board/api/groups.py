@@ -14,9 +14,6 @@ from tidemark.model.health import Health
 
 router = APIRouter(tags=["groups"])
 
-HEALTH = tuple(Health)
-"""States of health, the worst first."""
-
 
 def require_health(health: str | None) -> None:
     """Refuse a text that is no state of health; None means all states.
@@ -24,8 +21,8 @@ def require_health(health: str | None) -> None:
     Raises:
         ProblemError: 400.
     """
-    if health is not None and health not in HEALTH:
-        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(HEALTH)}")
+    if health is not None and health not in tuple(Health):
+        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(Health)}")
 
 
 @router.get(

@@ -13,7 +13,6 @@ from jinja2 import Environment, nodes
 
 import board
 from alerting.rules.kinds import KINDS
-from board.api.groups import HEALTH
 from board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
 from board.pages import group, groups, now, tables
 from board.pages.chinese import CHINESE, FILES
@@ -25,6 +24,7 @@ from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.sources import SOURCES
 from spark.progress import client_events, events, slave_reads
 from spark.progress.subscriptions import DIFFERENCES
+from tidemark.model.health import Health
 
 ROOM = Path(board.__file__).parent
 TEMPLATES = sorted((ROOM / "templates").glob("*.html"))
@@ -152,7 +152,7 @@ def test_states_and_titles_of_problems() -> None:
     problems |= {"Method Not Allowed", "Internal Server Error", "Not Found"}
     (reason,) = [each for each in progress.IDLE_CLIENTS.columns if each.name == "reason"]
     reasons = re.findall(r"(?:^|\| )(\w+)", reason.comment)
-    states = {*reasons, *DIFFERENCES, *HEALTH, *STATES, *SEVERITIES, *SILENCE_STATES, "yes", "no"}
+    states = {*reasons, *DIFFERENCES, *Health, *STATES, *SEVERITIES, *SILENCE_STATES, "yes", "no"}
     assert sorted((states | problems) - CHINESE.keys()) == []
 
 
