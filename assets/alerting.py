@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from alerting.incidents.incident import Alert
 from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.repository import advance_incidents, current_incidents
-from alerting.rules.inhibitions import Inhibition
-from alerting.rules.model import Rule
+from alerting.rules.model import Inhibition, Rule
 from assets.metadata import described, key_of, written
 from assets.resources import RulesResource
 from assets.rule_evaluation import (

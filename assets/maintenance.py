@@ -13,15 +13,24 @@ from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window, floor_hour
 from lake.damaged_files import PUT_BACK
 from lake.failures import one_line
 from lake.history import raw_needed
-from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
-from lake.retention import Retention, present, remember_raw_since, remove_landed
+from lake.retention import (
+    Retention,
+    compaction,
+    expiry,
+    orphan_removal,
+    present,
+    remember_raw_since,
+    removal,
+    remove_landed,
+    remove_leftovers,
+)
 from lake.schema import Table
 from lake.tables import TABLES, progress, raw
-from lake.window import HOUR, Window, floor_hour
-from settings.history import HistorySettings
+from settings.sections import HistorySettings
 from spark.progress.timeline import thinned
 from spark.session.configuration import SparkResource
 

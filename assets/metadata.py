@@ -5,9 +5,9 @@ from typing import Any
 
 import dagster as dg
 
+from lake.clocks import Window
 from lake.schema import Table, type_text
 from lake.tables import progress, quality
-from lake.window import Window
 
 OWNERS = ["team:tidemark"]
 

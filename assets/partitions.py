@@ -8,10 +8,10 @@ import dagster as dg
 
 from lake import history
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window, ceil_hour, floor_hour
 from lake.retention import raw_since
 from lake.state import State
-from lake.window import HOUR, Window, ceil_hour, floor_hour
-from settings.history import DEFAULT_HISTORY
+from settings.sections import DEFAULT_HISTORY
 
 
 def first_hour(days: int) -> datetime:

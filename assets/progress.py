@@ -15,17 +15,17 @@ from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS
 from assets.resources import ClientMachineResource, HealthResource
 from assets.run import CurrentRun, Run, window_asset
+from lake.clocks import Window, floor_hour
 from lake.conditions import all_of, one_of, window_filter
-from lake.hidden_queues import united
 from lake.history import window_of
 from lake.hourly_peaks import replace_peaks
 from lake.observation_steps import with_lacking
 from lake.tables import progress, quality, raw
-from lake.window import Window, floor_hour
+from lake.unreachable_brokers import united
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import MEASURED, PEAK, capacity
 from spark.progress.client_events import client_events
-from spark.progress.events import events
+from spark.progress.events import events, topic_events
 from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.idle_clients import idle_clients
@@ -36,7 +36,6 @@ from spark.progress.slave_reads import slave_read_events
 from spark.progress.subscriptions import subscriptions
 from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
-from spark.progress.topic_events import topic_events
 from spark.progress.topics import topics
 
 

@@ -27,11 +27,11 @@ from expectations.validation_results import (
     results_without_rows,
     usable_suites,
 )
+from lake.clocks import HOUR, Window, floor_hour
 from lake.run_plan import RunPlan, plan_run
 from lake.tables import TABLES, quality
-from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
-from settings.instants import utc_instant
+from settings.times import utc_instant
 from spark.session.configuration import SparkResource
 
 DATA_DOCS = dg.AssetKey("data_docs")

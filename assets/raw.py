@@ -12,11 +12,11 @@ from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
+from lake.clocks import HOUR
 from lake.history import pending_after
 from lake.landing import SET_ASIDE, land
 from lake.loading import load
 from lake.tables import raw
-from lake.window import HOUR
 from rocketmq.records import Snapshot
 
 LANDING = dg.AssetKey("landing")

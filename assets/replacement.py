@@ -4,9 +4,9 @@ from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from assets.reader import read_windows
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.replacement import around_files, rows_outside
 from lake.schema import Table
-from lake.window import Window
 from spark.columns import inside, resolved, stored_in
 
 

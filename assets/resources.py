@@ -14,9 +14,8 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from alerting.rules.files import RuleSet, read_rule_set, valid_rules
+from alerting.rules.files import RuleSet, read_rule_set, valid_rules, with_links
 from alerting.rules.model import Rule
-from alerting.rules.runbooks import with_links
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
 from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
@@ -29,13 +28,13 @@ from lake.leases import RUN, HeldError, Lease
 from lake.recovery import recover
 from lake.upgrading import upgrade
 from rocketmq.records import Snapshot
-from settings import health, machines_file
+from settings import health, machines
 from settings.clusters import configured
 from settings.errors import SettingsError
 from settings.health import Override
-from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
 from settings.machines import Machine, MachineOverride, Sizing
+from settings.sections import DEFAULT_HISTORY, HistorySettings
 
 GRACE_SECONDS = 20.0
 """Longest time for an interrupted run to end. It may wait for a response that never comes, as of
@@ -261,7 +260,7 @@ class ClientMachineResource(dg.ConfigurableResource):
 
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
         """Return the machines of single groups that the file now contains, and its mistakes."""
-        return machines_file.read(Path(self.path), required=self.required)
+        return machines.read(Path(self.path), required=self.required)
 
 
 @contextmanager

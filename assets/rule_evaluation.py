@@ -11,22 +11,19 @@ from alerting.incidents.incident import Alert, Evaluation, Incident
 from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.life_cycle import PIPELINE_KINDS, advance, is_current
 from alerting.rules.base import AppliedRule
-from alerting.rules.inhibitions import Inhibition
-from alerting.rules.model import Rule
+from alerting.rules.model import Inhibition, Rule
 from assets.reader import read_hours, read_windows
 from lake import history
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.conditions import any_of, window_filter
 from lake.history import LoadedSnapshot
-from lake.listed_groups import listing_all_groups
+from lake.nearest_queues import listing_all_groups
 from lake.schema import Table
 from lake.tables import progress, raw
 from lake.typed_rows import typed_rows
-from lake.window import Window
-from spark.alerts.evaluated_rule import EvaluatedRule
-from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
-from spark.alerts.group_features import GROUP_FEATURES
-from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, compares_growth
+from spark.alerts.evaluation import EvaluatedRule, evaluate, evaluate_subjects, tables_to_read
+from spark.alerts.group_features import GROUP_FEATURES, HISTORY, NO_OUTAGE, Outages, compares_growth
 from spark.alerts.sources import SOURCES
 from spark.session.configuration import SparkResource
 

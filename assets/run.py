@@ -14,7 +14,6 @@ from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader
 from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
-from lake.hidden_queues import read_quarantine
 from lake.retention import raw_since
 from lake.run_plan import (
     RunPlan,
@@ -26,7 +25,8 @@ from lake.run_plan import (
 )
 from lake.schema import Table
 from lake.tables import quality
-from settings.history import HistorySettings
+from lake.unreachable_brokers import read_quarantine
+from settings.sections import HistorySettings
 from spark.session.configuration import SparkResource
 
 

@@ -28,9 +28,9 @@ from bench.past import CLUSTER, Past
 from bench.soak import TIDEMARK, print_line
 from lab.large import Large
 from lake.catalog import Lake
+from lake.clocks import HOUR, floor_hour
 from lake.landing import landed
 from lake.tables import alerting, progress, raw
-from lake.window import HOUR, floor_hour
 from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from orchestration.jobs import TICK

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lake.catalog import CatalogConfig, Lake
-from lake.maintenance import compaction
+from lake.clocks import HOUR, Window, ceil_hour
+from lake.retention import compaction
 from lake.tables import TABLES
-from lake.window import HOUR, Window, ceil_hour
 from settings.home import Home
 from spark.session import engine
 from spark.session.configuration import open_session, session_config

@@ -29,7 +29,7 @@ from bench.questions import ENGINES, FORMS, OBSERVED
 from bench.soak import TIDEMARK
 from bench.tick import STAGES, stage_seconds, step_seconds
 from lake.catalog import Lake
-from lake.window import HOUR, Window, floor_hour
+from lake.clocks import HOUR, Window, floor_hour
 from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from settings.environment import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from lab import java
+from lab import jars
 from lab.layout import free_port_base
 
 _EVERY = timedelta(minutes=1)
@@ -53,7 +53,7 @@ def cycles(jar: Path, namesrv: str, folder: Path, count: int) -> Iterator[tuple[
         SystemExit: it ended, or a cycle was not done when the next was due.
     """
     port, log = free_port_base(), folder / "exporter.log"
-    command = [java.find("java"), f"-Duser.home={folder}", "-jar", str(jar)]
+    command = [jars.find("java"), f"-Duser.home={folder}", "-jar", str(jar)]
     command += [f"--rocketmq.config.namesrvAddr={namesrv}"]
     command += [f"--server.port={port}", f"--grpc.server.port={port + 1}"]
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:

@@ -50,7 +50,7 @@ def main() -> None:
 
 def parser_target() -> Callable[[bytes], None]:
     """Both ways to read a body give the same."""
-    from rocketmq.wire import fastjson, fastjson_parser
+    from rocketmq.wire import fastjson
 
     def outcome(read: Callable[[bytes], object], body: bytes) -> object:
         try:
@@ -59,7 +59,7 @@ def parser_target() -> Callable[[bytes], None]:
             return error.position, error.reason
 
     def one_input(body: bytes) -> None:
-        expected = outcome(lambda it: fastjson_parser.Parser(it).document(), body)
+        expected = outcome(lambda it: fastjson.Parser(it).document(), body)
         if outcome(fastjson.loads, body) != expected:
             raise AssertionError(f"read otherwise than {expected!r:.200}")
 
@@ -68,11 +68,11 @@ def parser_target() -> Callable[[bytes], None]:
 
 def responses_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
-    from rocketmq.admin import broker_config, client_responses, deep_responses, pop, responses
+    from rocketmq.admin import broker_reports, client_responses, deep_requests, pop, responses
 
     decoders: list[Callable[[bytes], object]] = [
         read
-        for room in (responses, broker_config, client_responses, deep_responses, pop)
+        for room in (responses, broker_reports, client_responses, deep_requests, pop)
         for name, read in vars(room).items()
         if name.startswith("decode_") and read is not queue_stats.decode_topic_stats
     ]

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from bench import standin
-from collection.allocator import use_system_allocator
+from collection.memory import use_system_allocator
 from lab.large import Large
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.target import ClusterTarget

@@ -34,7 +34,7 @@ from lake.catalog import Lake
 from lake.schema import Table
 from lake.tables import progress, raw
 from settings.home import Home
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 
 CLUSTER = "bench"
 TOPICS = 400

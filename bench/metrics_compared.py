@@ -25,11 +25,11 @@ from bench import report
 from bench.exporter import built
 from bench.soak import TIDEMARK
 from board.metrics.endpoint import Facts, Metrics
-from lab import java
+from lab import jars
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.tables import progress
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 
 WORKING_SECONDS = 45
 """Seconds for which the workload runs before the first read."""
@@ -145,7 +145,7 @@ def _ours(namesrv: str) -> str:
 @contextmanager
 def _exporter(jar: Path, namesrv: str, folder: Path) -> Iterator[str]:
     port = free_port_base()
-    command = [java.find("java"), f"-Duser.home={folder}", "-jar", str(jar)]
+    command = [jars.find("java"), f"-Duser.home={folder}", "-jar", str(jar)]
     command += [f"--rocketmq.config.namesrvAddr={namesrv}"]
     command += [f"--server.port={port}", f"--grpc.server.port={port + 1}"]
     with (

@@ -17,9 +17,9 @@ from pathlib import Path
 import duckdb
 
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.schema import Table
 from lake.tables import progress, raw
-from lake.window import Window
 from settings.home import Home
 
 THREADS = 2

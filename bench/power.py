@@ -26,10 +26,10 @@ from bench.soak import CLUSTER, COMPARED, finish, print_line, rows_of, started_t
 from lake.backup_folder import Contents, check_files, contents_of
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.clocks import HOUR, floor_hour
 from lake.landing import has_landed
 from lake.schema import Table
 from lake.tables import progress
-from lake.window import HOUR, floor_hour
 from orchestration.instance import forking
 from orchestration.instance.files import prepare
 from settings.home import Home

@@ -60,7 +60,7 @@ def spark(form: str, folder: Path) -> Callable[[], Totals]:
     from pyspark.sql import Observation, SparkSession
     from pyspark.sql import functions as F
 
-    from spark.session.sizes import LARGE
+    from spark.session.configuration import LARGE
 
     builder = SparkSession.Builder().master(f"local[{THREADS}]")
     settings = LARGE | {

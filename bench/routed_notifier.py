@@ -28,7 +28,7 @@ from bench.notifier import LINE, counted, deliver_for_ever, deliverer, new_incid
 from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, serve
 
 ROUTES = """\

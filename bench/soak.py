@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, floor_hour
 from lake.schema import Table
 from lake.tables import alerting, progress, raw
-from lake.window import HOUR, floor_hour
 from orchestration.instance import run_services
 from settings.environment import Settings
 from settings.home import Home

@@ -23,10 +23,10 @@ from bench.past import Past
 from bench.soak import print_line
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.clocks import HOUR, floor_hour
 from lake.tables import progress, raw
-from lake.window import HOUR, floor_hour
 from settings.home import Home
-from spark.session.sizes import partitions
+from spark.session.configuration import partitions
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql

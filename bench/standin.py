@@ -14,7 +14,7 @@ from multiprocessing import Process
 from typing import Any
 
 from lab.large import Large
-from rocketmq.snapshot.broker_clock import EVERYWHERE
+from rocketmq.snapshot.broker_reading import EVERYWHERE
 from rocketmq.wire.codes import RequestCode, ResponseCode
 
 _STORED_AT = 1_795_252_923_864

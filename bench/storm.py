@@ -24,8 +24,8 @@ from bench.compute import home_with_engine, tick
 from bench.past import Past
 from bench.tick import STAGES, stage_seconds
 from lake.catalog import Lake
+from lake.clocks import HOUR, floor_hour
 from lake.tables import alerting
-from lake.window import HOUR, floor_hour
 from tests.support.notification_servers import serve
 
 RULES = 10

@@ -21,7 +21,7 @@ from pathlib import Path
 import dagster as dg
 
 from bench.soak import TIDEMARK
-from lab import jars, java
+from lab import jars
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.tables import progress
@@ -132,7 +132,7 @@ def mqadmin(version: str, namesrv: str) -> list[str]:
     """The command line of RocketMQ's own tool for the progress of all groups."""
     folder = jars.fetch(version)
     return [
-        java.find("java"),
+        jars.find("java"),
         "-cp",
         f"{folder}/*",
         "org.apache.rocketmq.tools.command.MQAdminStartup",

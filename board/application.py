@@ -1,9 +1,11 @@
 """The HTTP application: its addresses, and the response to every failure."""
 
+import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.metadata import version
 
@@ -12,28 +14,81 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import StreamingResponse
 from starlette.staticfiles import StaticFiles
 
-from board import changes, probes, scrape
+from board import scrape
 from board.access import AccessMiddleware, Login, Person
 from board.api import clusters, events, group, groups, incidents, plan, topics
-from board.dependencies import only_known_parameters, readable
-from board.head import HeadMiddleware
-from board.limits import Limits, LimitsMiddleware
+from board.dependencies import TheStore, only_known_parameters, readable
 from board.live_snapshots import LiveSnapshots
-from board.models import Problem
+from board.middleware import HeadMiddleware, Limits, LimitsMiddleware, SegmentsMiddleware
+from board.newest import age_seconds, is_fresh
 from board.pages import group as group_page
 from board.pages import groups as groups_pages
 from board.pages import incidents as incidents_pages
 from board.pages import layout, now, overview, preferences, tables
-from board.responses import ProblemError, problem, strict_headers
+from board.responses import Problem, ProblemError, json_response, problem, strict_headers
 from board.scrape import MetricsKeeper
-from board.segments import SegmentsMiddleware
 from board.store import Store
 from lake.failures import DamagedError, one_line
 from settings.clusters import Cluster
 from settings.errors import SettingsError
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
+
+change_routes = APIRouter(include_in_schema=False)
+
+CHECK_SECONDS = 1.0
+ALIVE_CHECKS = 15
+"""Checks between two signs of life, without which proxies close the connection."""
+
+
+@change_routes.get("/changes")
+async def changes(request: Request, store: TheStore) -> StreamingResponse:
+    """Send the number of changes, now and at every change, as server-sent events."""
+
+    async def events() -> AsyncIterator[str]:
+        seen, checks = -1, 0
+        while not await request.is_disconnected():
+            if store.changes != seen:
+                seen = store.changes
+                yield f"data: {seen}\n\n"
+            elif checks % ALIVE_CHECKS == 0:
+                yield ": alive\n\n"
+            checks += 1
+            await asyncio.sleep(CHECK_SECONDS)
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+probe_routes = APIRouter(tags=["probes"])
+
+
+@probe_routes.get("/healthz", summary="The process is up")
+async def healthz() -> Response:
+    """Respond 200 while the process serves requests."""
+    return json_response({"status": "ok"})
+
+
+@probe_routes.get("/readyz", summary="Tables are readable and the collection is fresh")
+async def readyz(store: TheStore) -> Response:
+    """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
+    now = datetime.now(UTC)
+    if not store.was_read:
+        reason = "the tables are being read for the first time"
+        return json_response({"status": "unavailable", "reasons": [reason]}, 503)
+    newest = store.newest
+    reasons = [] if store.problem is None else [store.problem]
+    if not newest.at and not reasons:
+        reasons.append("nothing is computed yet: run tidemark tick, or start the daemon")
+    for cluster, observed_at in newest.at.items():
+        if not is_fresh(observed_at, now):
+            age = age_seconds(observed_at, now) or 0
+            reasons.append(f"the newest snapshot of {cluster} is {age:.0f} s old")
+    return json_response(
+        {"status": "unavailable" if reasons else "ok", "reasons": reasons}, 503 if reasons else 200
+    )
+
 
 API = "/api/v1"
 
@@ -113,9 +168,9 @@ def _include_routes(app: FastAPI) -> None:
     for module in (clusters, groups, group, topics, incidents, events, plan):
         api.include_router(module.router)
     app.include_router(api)
-    app.include_router(probes.router)
+    app.include_router(probe_routes)
     app.include_router(scrape.router)
-    app.include_router(changes.router)
+    app.include_router(change_routes)
     for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

@@ -14,13 +14,13 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from board.access import Person
-from board.as_of import Shown
 from board.live_snapshots import LiveSnapshots
+from board.middleware import part
 from board.paging import MOST_ROWS
+from board.past import Shown
 from board.responses import ProblemError
-from board.segments import part
 from board.store import Store
-from settings.instants import utc_instant
+from settings.times import utc_instant
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)

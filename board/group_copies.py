@@ -20,10 +20,10 @@ from board.data_files import DataFiles
 from board.past import of_whole_clusters
 from lake.bounds import columns_with_marks
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.failures import one_line
 from lake.history import loaded_snapshots, remembered
 from lake.tables import progress
-from lake.window import HOUR, Window
 from settings.durability import sync_file
 from settings.home import remove_unfinished, unfinished
 

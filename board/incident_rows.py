@@ -11,7 +11,7 @@ from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, incident_of
 from alerting.incidents.as_of import notifications_as_of, row_as_of
 from alerting.incidents.incident import OPEN, with_evidence, with_notifications
-from board.as_of import Shown
+from board.past import Shown
 from board.responses import ProblemError
 from lake.catalog import Lake
 from lake.schema import STRING_MAP, Column

@@ -10,15 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from board.as_of import Shown
 from board.newest import GROUP_REACH
-from board.past import group_rows_between, rows_between
+from board.past import Shown, group_rows_between, rows_between
 from board.store import Store
 from lake.bounds import columns_with_marks
+from lake.clocks import Window
 from lake.schema import Table
 from lake.tables import progress
 from lake.typed_rows import dict_rows
-from lake.window import Window
 
 REPORTED = ("inflight", "inflight_source", "available", "ready_delay_ms", "ack_tps")
 """Columns of ``progress.groups`` that depend on what members or counters report."""

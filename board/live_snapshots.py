@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from board.responses import ProblemError
 from collection.memory import Memory
 from lake.state import State
-from live.clocks import ByOurClock, remove_skew
+from live.history_times import ByOurClock, remove_skew
 from rocketmq.collector import collect_snapshot
 from settings.clusters import Cluster
 from tidemark.model.snapshots import SnapshotStatus

@@ -18,18 +18,27 @@ from alerting.incidents.as_of import row_as_of
 from alerting.incidents.incident import OPEN
 from lake import clocks
 from lake.catalog import Lake
-from lake.conditions import (
-    all_of,
-    any_of,
-    earlier_than,
-    not_before,
-    one_of,
-    window_filter,
-)
+from lake.clocks import MICROSECOND, Window
+from lake.conditions import all_of, any_of, earlier_than, not_before, one_of, window_filter
 from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
-from lake.window import MICROSECOND, Window
 from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource
+
+STALE_AFTER = timedelta(minutes=5)
+"""Age from which rows are stale: a cluster is collected every minute."""
+
+
+def age_seconds(observed_at: datetime | None, now: datetime) -> float | None:
+    """Return the age of a snapshot in seconds, None without one."""
+    return None if observed_at is None else max(0.0, (now - observed_at).total_seconds())
+
+
+def is_fresh(observed_at: datetime | None, now: datetime) -> bool:
+    """Return whether a snapshot is new enough to speak of now; one of a clock ahead is not."""
+    if observed_at is None or observed_at > clocks.latest(now):
+        return False
+    return now - observed_at <= STALE_AFTER
+
 
 OF_SNAPSHOT = (
     progress.GROUPS,

@@ -11,7 +11,7 @@ from board.metrics.exposition import Page
 from board.metrics.feed import Feed
 from board.store import Store
 from lake.failures import one_line
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 
 FIRST_SECONDS = 20.0
 """Longest wait of a scrape for the first metrics after the start."""

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from board.as_of import History, PastRows, Shown
 from board.data_files import DataFiles
 from board.group_copies import GroupCopies
 from board.group_history import GroupHistory
 from board.newest import Newest, read_newest
+from board.past import History, PastRows, Shown
 from board.trends import Trends, read_trends
 from lake import clocks
 from lake.catalog import Lake

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from board.as_of import Shown
+from board.past import Shown
 from board.responses import ProblemError
 from lake.bounds import bound_of, columns_with_marks
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table

@@ -17,9 +17,9 @@ from board.data_files import DataFiles
 from board.past import files_of, path_of
 from lake.bounds import columns_with_marks
 from lake.catalog import Lake
+from lake.clocks import MICROSECOND, Window
 from lake.history import files_left_out, loaded_snapshots, remembered
 from lake.tables import progress
-from lake.window import MICROSECOND, Window
 
 REACH = timedelta(hours=3)
 """How far points reach back."""

@@ -1,22 +1,58 @@
-"""Memory of a collector between snapshots of a cluster: name, brokers, last deep snapshot.
-
-Of slaves it remembers what they had copied by then, so that a copy which does not move shows.
-
-The name server forgets a broker as soon as it is killed. Without this memory the next snapshot
-would count as complete, although everything on that broker is missing.
-"""
+"""Memory and file descriptors of a process that collects: the share of each cluster."""
 
 import json
+import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import resource
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from lake.state import State
 from rocketmq.records import Snapshot
 from rocketmq.snapshot.target import Remembered
+from rocketmq.wire.client import MAX_CONNECTIONS
+from settings.clusters import Cluster
 from settings.constants import MEMORY
+
+
+def use_system_allocator() -> None:
+    """Let Arrow use the C library's allocator, unless the environment names another.
+
+    Arrow's own takes memory in steps for large data, which is 19 MB of a collector that needs 130.
+    It has to be called before pyarrow is imported.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+FOR_CLUSTERS = 0.5
+"""Part of the descriptors that connections may take; files, databases and lookups have the rest."""
+
+FEWEST = 8
+"""Connections that a cluster may have open in any case."""
+
+WANTED = 8_192
+"""Descriptors that suffice for thirty clusters of the largest kind."""
+
+
+def raise_limit() -> None:
+    """Raise the limit of this process, as far as it may: 1,024 is for programs of another age."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def sharing_descriptors(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Return the clusters, each with a limit on connections that leaves the others theirs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or not clusters:
+        return list(clusters)
+    share = max(FEWEST, int(soft * FOR_CLUSTERS) // len(clusters))
+    limit = {"max_connections": min(share, MAX_CONNECTIONS)}
+    return [replace(each, limits={**(each.limits or {}), **limit}) for each in clusters]
+
 
 FOLDER = "collector"
 

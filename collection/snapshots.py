@@ -7,20 +7,14 @@ and has no effect on the snapshots of others.
 import asyncio
 import logging
 import secrets
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from collection.descriptors import sharing_descriptors
-from collection.memory import Memory
-from collection.own_thread import in_own_thread
-from collection.turns import (
-    CollectedElsewhereError,
-    Standing,
-    refuse_if_just_collected,
-    turn,
-)
+from collection.memory import Memory, sharing_descriptors
+from collection.turns import CollectedElsewhereError, Standing, refuse_if_just_collected, turn
 from lake.shared import Shared
 from lake.state import State
 from rocketmq.collector import collect
@@ -32,6 +26,45 @@ from settings.cluster_names import fault
 from settings.clusters import Cluster
 from settings.errors import SettingsError
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
+
+T = TypeVar("T")
+
+
+async def in_own_thread(work: Callable[[], T], name: str) -> T:
+    """Run some work in a new thread, and return its result.
+
+    `asyncio.to_thread` has a few threads for all clusters, and work that hangs in one keeps the
+    process from ending.
+
+    Args:
+        work: is called once.
+        name: of the thread, in listings of the process.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # pyright: ignore[reportArgumentType]
+
+    def run() -> None:
+        result, raised = None, None
+        try:
+            result = work()
+        except BaseException as error:
+            raised = error
+        try:
+            loop.call_soon_threadsafe(settle, result, raised)
+        except RuntimeError:  # the loop is closed, so no caller waits for the result
+            return
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
+
 
 _log = logging.getLogger(__name__)
 

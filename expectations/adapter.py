@@ -13,9 +13,9 @@ from expectations.annotation_columns import DECISION
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import BroughtExpectation
+from expectations.copies import row_json
 from expectations.declarations import NAME, Expectation
-from expectations.gx_context import frame_definition
-from expectations.row_json import row_json
+from expectations.gx_suite import frame_definition
 from expectations.validation_results import ValidationResult, outcome
 from lake.decisions import Decision
 from lake.tables import TABLES

@@ -12,10 +12,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
 from expectations.annotation_columns import CONFLICT, COPIES, COPY, DECISION
-from expectations.row_json import row_json
 from lake.decisions import DROPPED, RELEASED, Decision
 from lake.schema import Table
 from lake.tables import TABLES
+
+JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+"""Spark's options for a text without loss: it keeps microseconds, and columns that are NULL."""
+
+
+def row_json(columns: Sequence[str]) -> Column:
+    """Return the named columns of a row as one JSON object.
+
+    Instants are ISO 8601 in the session's time zone.
+    """
+    return F.to_json(F.struct(*columns), JSON_OPTIONS)
 
 
 def tables_with_unique_keys(frames: Mapping[str, DataFrame]) -> frozenset[str]:

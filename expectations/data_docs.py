@@ -1,13 +1,58 @@
 """Great Expectations' Data Docs: one static page for the latest audit of each table."""
 
+import html
+import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from expectations.gx_context import great_expectations_context
+from great_expectations.render.view.view import DefaultJinjaPageView
+from jinja2 import pass_context
 
-_VIEW = {"module_name": "expectations.data_docs_view", "class_name": "TextPageView"}
+from expectations.gx_suite import great_expectations_context
+from settings.yaml_documents import printable
+
+
+class TextPageView(DefaultJinjaPageView):
+    """The view of Great Expectations' pages, with every text escaped.
+
+    Each text of a page passes through `render_content_block` or `render_string_template`, which
+    are filters of its templates.
+    """
+
+    @pass_context
+    def render_content_block(
+        self, jinja_context: Any, content_block: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Render a part of a page; a text on its own is one that a person or a row brings."""
+        if isinstance(content_block, str):
+            return escaped(content_block)
+        if isinstance(content_block, list):
+            content_block = [
+                escaped(each) if isinstance(each, str) else each for each in content_block
+            ]
+        elif isinstance(content_block, dict) and isinstance(content_block.get("graph"), dict):
+            # The template writes it into a script. "<" could end that.
+            graph = json.dumps(content_block["graph"], default=str).replace("<", "\\u003c")
+            content_block = {**content_block, "graph": graph}
+        return super().render_content_block(jinja_context, content_block, *args, **kwargs)
+
+    def render_string_template(self, template: Any) -> Any:
+        """Render a sentence; its parameters are escaped by Great Expectations."""
+        if isinstance(template, dict):
+            template["template"] = escaped(template.get("template", ""))
+        elif isinstance(template, str):
+            return escaped(template)
+        return super().render_string_template(template)
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML that shows also its control characters and marks of direction."""
+    return html.escape("\n".join(printable(line) for line in text.split("\n")))
+
+
+_VIEW = {"module_name": "expectations.data_docs", "class_name": "TextPageView"}
 _SECTIONS = ("expectations", "validations")
 
 
@@ -15,7 +60,7 @@ class DataDocs:
     """The pages in a folder, one for the latest validation result of each table."""
 
     def __init__(self, folder: Path) -> None:
-        # Imported here, see `expectations.gx_context`.
+        # Imported here, see `expectations.gx_suite`.
         from great_expectations.data_context.types.base import FilesystemStoreBackendDefaults
 
         self._folder = folder.resolve()

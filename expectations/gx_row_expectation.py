@@ -1,6 +1,6 @@
 """Our expectation type for Great Expectations, and the two metrics that count its rows.
 
-It is for conditions that no built-in type can express; `expectations.gx_built_in` has the others.
+It is for conditions that no built-in type can express; `expectations.gx_suite` has the others.
 Great Expectations' own way of counting does not fit either. At ``BOOLEAN_ONLY`` it reports no
 counts. At ``BASIC`` each expectation costs a Spark query of its own for its unexpected values. One
 whose metric is missing is "vacuously true". Two aggregates for each expectation are bundled with

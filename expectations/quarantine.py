@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from expectations.annotation_columns import DECISION
 from expectations.annotations import annotate
+from expectations.copies import row_json
 from expectations.declarations import Expectation, is_valid
-from expectations.row_json import row_json
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.decisions import Decision
 

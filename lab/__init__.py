@@ -7,5 +7,5 @@ All code that boots, breaks and loads brokers belongs here: the jars (`lab.jars`
 responses of brokers. The lab is the only room that changes brokers, and only those it started
 itself.
 
-Every failure is a `lab.errors.LabError`: one line with the failure, its place and the remedy.
+Every failure is a `lab.layout.LabError`: one line with the failure, its place and the remedy.
 """

@@ -19,12 +19,10 @@ from typing import Self
 from filelock import FileLock
 
 from lab import config as node_config
-from lab import jars, java, layout, probe, processes
+from lab import jars, layout, probe, processes
 from lab import security as lab_security
-from lab.errors import LabError
-from lab.layout import Node
+from lab.layout import LabError, Node, State, StateFile
 from lab.processes import Process
-from lab.state import State, StateFile
 from lab.workloads import WORKLOADS, Workload, require_known
 from rocketmq.wire.security import PLAIN, Security
 
@@ -107,7 +105,7 @@ class LabCluster:
         with cluster._locked():
             cluster._require_usable_home()
             layout.require_free_ports(nodes)
-            java.find("java")
+            jars.find("java")
             if proxy == "local" and version in jars.COMPANIONS:
                 raise LabError(f"no Proxy of RocketMQ {version} is on Maven Central to run it in")
             jars.fetch(version, report)
@@ -367,7 +365,7 @@ class LabCluster:
 
     def _start_node(self, node: Node) -> None:
         folder = self.folder(node.name)
-        java_path = java.find("java")
+        java_path = jars.find("java")
         secure = self._state.read().secure
         options = lab_security.java_options(self.folder_of_certificates) if secure else []
         if node.grpc_port is not None:

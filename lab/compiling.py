@@ -8,9 +8,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from lab import jars, java
+from lab import jars
 from lab.config import OPENS
-from lab.errors import LabError
+from lab.layout import LabError
 
 _MAIN = "Workload"
 _GRPC_MAIN = "GrpcClients"
@@ -31,7 +31,7 @@ def command(version: str, folder: Path, main: str = _MAIN) -> list[str]:
         LabError: no JDK, or the sources do not compile.
     """
     return [
-        java.find("java"),
+        jars.find("java"),
         *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", *OPENS),
         f"-Duser.home={folder}",
         f"-Drocketmq.client.logRoot={folder / 'logs'}",
@@ -57,7 +57,7 @@ def grpc_command(version: str, folder: Path) -> list[str]:
     # The client goes first, because it has its own classes of the protocol.
     path = f"{classes(version, 'grpc', client)}:{client}/*:{jars.fetch(version)}/*"
     return [
-        java.find("java"),
+        jars.find("java"),
         *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         f"-Duser.home={folder}",
         f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
@@ -103,7 +103,7 @@ def _compile(sources: dict[str, str], class_path: str, folder: Path) -> None:
             (partial / source).write_text(text)
         javac = subprocess.run(
             [
-                *(java.find("javac"), "-nowarn", "-proc:none", "-cp", class_path),
+                *(jars.find("javac"), "-nowarn", "-proc:none", "-cp", class_path),
                 *("-d", str(partial / "classes"), *(str(partial / source) for source in sources)),
             ],
             capture_output=True,

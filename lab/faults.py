@@ -8,7 +8,7 @@ import signal
 
 from lab import processes
 from lab.cluster import BOOT_SECONDS, LabCluster
-from lab.errors import LabError
+from lab.layout import LabError
 from lab.processes import Process
 
 

@@ -4,6 +4,7 @@ They are resolved by the Ivy that ships inside pyspark, so neither Maven nor a d
 needed. Behind a proxy or a mirror, name an Ivy settings file in ``TIDEMARK_IVY_SETTINGS``.
 """
 
+import functools
 import importlib.util
 import logging
 import os
@@ -15,8 +16,31 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from lab import java
-from lab.errors import LabError
+from lab.layout import LabError
+from settings.java import path_of, version_of
+
+OLDEST = 17
+INSTALL = f"install a JDK {OLDEST} or newer, e.g.: sudo apt install openjdk-{OLDEST}-jdk-headless"
+
+
+@functools.cache
+def find(tool: str) -> str:
+    """Return the path of a JDK tool (``java``, ``javac``), from ``JAVA_HOME``, else ``PATH``.
+
+    Raises:
+        LabError: there is none, or it is older than Java 17.
+    """
+    path = path_of(tool)
+    if path is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"in JAVA_HOME={home}" if home else "on PATH"
+        raise LabError(f"no {tool} {where}: {INSTALL}")
+    version = version_of(path)
+    if version is None or version < OLDEST:
+        shown = f"Java {version}" if version else "no version"
+        raise LabError(f"{path} is too old ({shown}): {INSTALL}")
+    return path
+
 
 COMPANIONS = {"5.5.1": "5.5.0"}
 """The version of all other nodes, by version of which Maven Central has only the broker.
@@ -172,7 +196,7 @@ def ivy_command(wanted: Path, jars: Path) -> list[str]:
     """Return the command that puts the jars of an ``ivy.xml`` into a folder."""
     settings = os.environ.get("TIDEMARK_IVY_SETTINGS")
     return [
-        java.find("java"),
+        find("java"),
         "-Xmx256m",
         "-Dsun.net.client.defaultConnectTimeout=10000",
         "-Dsun.net.client.defaultReadTimeout=60000",

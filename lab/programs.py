@@ -10,7 +10,7 @@ from typing import Self
 
 from lab.cluster import LabCluster
 from lab.config import logback
-from lab.errors import LabError
+from lab.layout import LabError
 
 LEAVE_SECONDS = 30.0
 

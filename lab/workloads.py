@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import compiling
 from lab.config import logback
-from lab.errors import LabError
+from lab.layout import LabError
 
 GROUPS = (
     "g-fast",

@@ -40,7 +40,7 @@ from lake.damaged_files import usable
 from lake.leases import RUN
 from lake.leases import TABLES as MAKING
 from lake.processes import at_work_in
-from lake.table_creation import VERSION
+from lake.table_versions import VERSION
 from lake.tables import TABLES, raw
 from lake.upgrading import FOR_ITS_USER
 from settings.home import DEFAULT_HOME, Home

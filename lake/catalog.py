@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake.catalog_config import SQLITE_JOURNAL, CatalogConfig
+from lake.clocks import HOUR, Window, floor_hour
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import FREE, usable
 from lake.durable_tables import sync_versions
@@ -28,7 +29,6 @@ from lake.pyiceberg_patches import keep_metadata, transaction, was_put_back
 from lake.schema import Table
 from lake.shared import Shared
 from lake.table_versions import OlderTablesError, all_exist, pending, require_present
-from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
 
 NAME = "tidemark"

@@ -11,9 +11,18 @@ from sqlalchemy.exc import ArgumentError
 from lake.landing_places import Landing
 from lake.postgresql import CONNECTION
 from lake.shared import Shared
-from settings.catalog import FILE, HTTP, OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
+from settings.sections import (
+    FILE,
+    HTTP,
+    OF_HOME,
+    POSTGRESQL,
+    REST,
+    S3,
+    CatalogSettings,
+    ObjectStore,
+)
 
 SQLITE_BUSY_SECONDS = 30
 """Seconds that a writer waits for the SQLite lock of another."""

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
 
+from lake.clocks import Window
 from lake.schema import Table
-from lake.window import Window
 
 
 def window_filter(table: Table, window: Window) -> BooleanExpression:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from operator import attrgetter
 
+from lake.clocks import Window
 from lake.history import LoadedSnapshot
-from lake.window import Window
 from tidemark.model.snapshots import SnapshotSource
 
 STATS_WINDOWS = {

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.tables import TABLES
 from lake.tables.quality import DECISIONS, QUARANTINE
-from lake.window import Window
 
 RELEASED = "released"
 DROPPED = "dropped"

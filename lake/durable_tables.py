@@ -16,8 +16,8 @@ from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
-from settings.catalog import FILE
 from settings.durability import DurableFile, sync_file
+from settings.sections import FILE
 
 
 class DurableFileIO(PyArrowFileIO):

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from lake import clocks
 from lake.catalog import Lake
-from lake.parts import parts
+from lake.clocks import HOUR, Window, floor_hour
+from lake.replacement import parts
 from lake.tables import progress, raw
 from lake.typed_rows import columns_of
-from lake.window import HOUR, Window, floor_hour
 from settings.constants import MEMORY
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
@@ -85,7 +85,7 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
     Snapshots of a clock that is ahead are left out (`lake.clocks`). Computed ones stay as they are,
     or each tick would compute all of them again; others wait until their time has come.
 
-    Where much is missing, as after a long pause, the window is the first part of it (`lake.parts`):
+    Where much is missing, as after a long pause, the window is the first part of it (`lake.replacement`):
     a run on all of it would take hours, and a fault that ended it would end the next one too. The
     rest is pending at the next tick.
 

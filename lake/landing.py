@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake.arrow_arrays import arrow_array
 from lake.landing_places import HEADER, Disk, Landing
 from lake.tables import TABLES
+from lake.typed_rows import arrow_array
 from rocketmq import records
 from rocketmq.records import Snapshot
 from settings.cluster_names import fault

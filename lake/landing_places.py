@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
-from settings.catalog import FILE, S3, CatalogSettings, ObjectStore
 from settings.durability import DurableFile, make_folder, sync_folder
 from settings.errors import SettingsError
 from settings.home import Home
+from settings.sections import FILE, S3, CatalogSettings, ObjectStore
 
 HEADER = "snapshots.parquet"
 """The last file of a snapshot."""

@@ -21,6 +21,7 @@ from pyiceberg.table import Table as IcebergTable
 
 from lake import clocks
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
 from lake.failures import RefusedError
@@ -28,7 +29,6 @@ from lake.landing import Landed, bound_aside, folders, set_aside
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
-from lake.window import Window
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 BATCH = 120

@@ -8,10 +8,10 @@ from pyiceberg.expressions import BooleanExpression, IsNull
 
 from lake import clocks
 from lake.catalog import Lake
+from lake.clocks import HOUR, MICROSECOND, Window
 from lake.conditions import not_before, window_filter
 from lake.damaged_files import damaged
 from lake.schema import Table
-from lake.window import HOUR, MICROSECOND, Window
 
 ISOLATED = (
     "SET TimeZone = 'UTC'",

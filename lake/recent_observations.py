@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from operator import attrgetter
 
+from lake.clocks import Window
 from lake.history import LoadedSnapshot
-from lake.window import Window
 from settings.constants import MEMORY, OBSERVATIONS
-from settings.history import DEFAULT_HISTORY
+from settings.sections import DEFAULT_HISTORY
 
 PAUSE = MEMORY / (OBSERVATIONS - 1)
 """The longest time between two consecutive observations that health counts together; so the

@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from lake.catalog import Lake
+from lake.clocks import HOUR
 from lake.conditions import not_before
 from lake.damaged_files import UNUSABLE
 from lake.durable_tables import added_files, path_of, sync_files
@@ -27,7 +28,6 @@ from lake.landing import folders
 from lake.leases import RUN
 from lake.table_versions import OlderTablesError
 from lake.tables import TABLES, progress, raw
-from lake.window import HOUR
 
 Report = Callable[[str], None]
 

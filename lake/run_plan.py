@@ -9,10 +9,10 @@ import msgspec
 
 from lake import clocks
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.conditions import all_of, one_of, window_filter
 from lake.counter_windows import CounterWindow, counter_windows
 from lake.decisions import Decision, decisions
-from lake.hidden_queues import HiddenQueues, Quarantined, read_quarantine
 from lake.history import (
     LoadedSnapshot,
     loaded_snapshots,
@@ -20,17 +20,21 @@ from lake.history import (
     newest_computed,
     remembered,
 )
-from lake.observation_steps import Step, observation_steps
-from lake.previous_observations import previous_snapshots
+from lake.observation_steps import Step, observation_steps, previous_snapshots
 from lake.recent_observations import Observation, recent_observations
 from lake.schema import Table
 from lake.system_topics import NamedTopics, system_topics
 from lake.tables import quality, raw
 from lake.typed_rows import typed_rows
-from lake.unreachable_brokers import UnreachableBroker, unreachable_brokers
-from lake.window import HOUR, Window
+from lake.unreachable_brokers import (
+    HiddenQueues,
+    Quarantined,
+    UnreachableBroker,
+    read_quarantine,
+    unreachable_brokers,
+)
 from settings.constants import MEMORY
-from settings.history import DEFAULT_HISTORY, HistorySettings
+from settings.sections import DEFAULT_HISTORY, HistorySettings
 
 ALL_RAW = frozenset(table.name for table in raw.ALL)
 

@@ -3,9 +3,9 @@
 from pyiceberg.expressions import EqualTo
 
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.conditions import all_of, window_filter
 from lake.tables import raw
-from lake.window import Window
 from rocketmq.names import TopicKind, topic_kind
 
 NamedTopics = tuple[tuple[str, str], ...]

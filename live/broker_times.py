@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 
 from live.store_times import MILLISECOND, GroupQueue, StoreTime, StoreTimes, group_queue
 from rocketmq.admin import requests as admin
-from rocketmq.admin.deep_responses import TimeSpan
+from rocketmq.admin.deep_requests import TimeSpan
 from rocketmq.deep.store_times import Pair
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
 from rocketmq.records import Snapshot
-from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
+from rocketmq.snapshot.broker_reading import NEVER_CONSUMES, timed_spans
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient

@@ -7,20 +7,94 @@ broker is unreachable, and its number of queues is then unknown.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from live.clocks import ByOurClock, clock_errors
+from live import broker_times
 from live.consume_modes import NOTHING_REMEMBERED, ConsumeModes
+from live.history_times import ByOurClock, clock_errors
 from live.queue_lag import advanced, is_measurement, queue_row
-from live.store_times import StoreTimes
+from live.store_times import StoreTime, StoreTimes, group_queue, undated
 from rocketmq import names
 from rocketmq.consume_modes import Kind
+from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Client, Snapshot
+from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.codes import RequestCode
 from tidemark.model.queues import DelaySource
+
+if TYPE_CHECKING:
+    from lake.catalog_config import CatalogConfig
+
+FEW_REQUESTS = 200
+"""Requests to one broker that cost it less than reading the history costs us."""
+
+PRECISE = 10
+"""A delay from the history is precise when its error is at most this fraction (1/n) of it."""
+
+
+def store_times(
+    catalog: "Callable[[], CatalogConfig] | None", target: ClusterTarget, snapshot: ByOurClock
+) -> StoreTimes:
+    """Date the first unconsumed messages of all lagging queues, at a bounded cost.
+
+    Brokers date a few messages, which is exact. With many messages, the history dates those that it
+    knows precisely: they are old, and a broker reads old messages from disk. The brokers date the
+    rest. Messages that they cannot date are dated by the history, however imprecise.
+
+    Args:
+        catalog: returns the configuration of the history's catalog; None without a history.
+        target: the cluster of the snapshot.
+        snapshot: its snapshot of a moment ago.
+
+    Returns:
+        Store times; a queue without one keeps the bound that the snapshot gives.
+    """
+    wanted = list(undated(snapshot))
+    if not wanted:
+        return StoreTimes()
+    history = None
+    if broker_times.requests_needed(wanted) > FEW_REQUESTS:
+        history = _history(catalog, snapshot, wanted)
+        precise = {key for key, time in history.known.items() if _is_precise(time, snapshot)}
+        found = broker_times.requested(
+            target, snapshot, [it for it in wanted if group_queue(it.row) not in precise]
+        )
+    else:
+        found = broker_times.requested(target, snapshot, wanted)
+    missing = [it for it in wanted if group_queue(it.row) not in found.known]
+    if missing and history is None:
+        history = _history(catalog, snapshot, missing)
+    if history:
+        found.known = history.known | found.known
+        found.problems += history.problems
+    return found
+
+
+def _is_precise(time: StoreTime, snapshot: Snapshot) -> bool:
+    if time.source == DelaySource.AT_LEAST or time.error_ms is None:
+        return False
+    age = snapshot.observed_at - time.at
+    return age.total_seconds() * 1000 >= PRECISE * time.error_ms
+
+
+def _history(
+    catalog: "Callable[[], CatalogConfig] | None", snapshot: Snapshot, wanted: Sequence[Unconsumed]
+) -> StoreTimes:
+    """Read the history, if there is one; a history that cannot be read is a problem."""
+    if catalog is None:
+        return StoreTimes()
+    # Imported here: without a history `tidemark lag` prints before PyIceberg would be imported.
+    from lake.failures import one_line
+    from live import history_times
+
+    try:
+        return history_times.read(catalog(), snapshot, wanted)
+    except Exception as error:
+        return StoreTimes(problems=[f"progress.timeline: {one_line(error)}"])
+
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
@@ -88,7 +162,7 @@ def group_rows(
 
 
 def _beyond_read_queues(snapshot: Snapshot) -> set[tuple[str, str, int]]:
-    """Return queues that routes hide from consumers, see `spark.progress.unreachable_queues`."""
+    """Return queues that routes hide from consumers, see `spark.progress.unknown_queues`."""
     read_queues = {(row.broker, row.topic): row.read_queues for row in snapshot.topics}
     return {
         (row.broker, row.topic, row.queue_id)

@@ -15,12 +15,12 @@ from assets.run_tags import process_tags
 from lake import clocks
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.clocks import Window
 from lake.failures import OURS, SERVER_GONE, essence
 from lake.landing import newest_landed
 from lake.landing_places import Landing
-from lake.parts import parts
+from lake.replacement import parts
 from lake.state import State
-from lake.window import Window
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, rotate_logs
@@ -131,7 +131,7 @@ def recompute(
 def remaining(state: State, window: Window) -> Window:
     """Return the remaining hours of a backfill: all, unless an equal backfill was stopped.
 
-    Each part of a backfill (`lake.parts`) is a run, and a killed backfill repeats at most one. The
+    Each part of a backfill (`lake.replacement`) is a run, and a killed backfill repeats at most one. The
     shared state records the computed parts until the backfill is complete, so that another host can
     continue it.
 

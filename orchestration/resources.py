@@ -23,8 +23,7 @@ from lake.retention import Retention
 from orchestration.instance.history import RunHistory
 from settings.environment import Settings
 from spark.session import engine
-from spark.session.configuration import LOCAL_MASTER, SparkResource, session_config
-from spark.session.passwords import password_file
+from spark.session.configuration import LOCAL_MASTER, SparkResource, password_file, session_config
 
 
 def resources(settings: Settings) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
-from settings.instants import utc_instant
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
+from settings.times import utc_instant
 
 MOST_RUNS = 10
 """Runs that are searched at most for the last success."""

@@ -7,8 +7,8 @@ import os
 import sys
 from datetime import UTC, datetime
 
+from lake.clocks import HOUR, floor_hour
 from lake.landing import land
-from lake.window import HOUR, floor_hour
 from orchestration import in_process
 from orchestration.instance.warming import DONE
 from orchestration.synthetic_snapshots import SyntheticCluster

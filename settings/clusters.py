@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget, Remembered
-from rocketmq.wire.networks import Networks
+from rocketmq.wire.endpoint import Networks
 from rocketmq.wire.security import Credentials, Security, Tls
 from settings.cluster_names import fault
 from settings.errors import SettingsError

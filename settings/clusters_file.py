@@ -38,16 +38,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from rocketmq.wire.endpoint import split_endpoint
-from rocketmq.wire.networks import Networks
+from rocketmq.wire.endpoint import Networks, split_endpoint
 from rocketmq.wire.security import Credentials, Tls
 from settings.cluster_names import LONGEST
 from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
-from settings.durations import positive_seconds
 from settings.errors import SettingsError
 from settings.secrets import is_placeholder
-from settings.yaml_documents import read_items, reason
-from settings.yaml_positions import Place
+from settings.times import positive_seconds
+from settings.yaml_documents import Place, read_items, reason
 
 
 def _one_or_many(value: Any) -> Any:

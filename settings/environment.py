@@ -20,19 +20,25 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from rocketmq.wire.networks import Networks
+from rocketmq.wire.endpoint import Networks
 from settings.basics import BasicSettings
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.cluster_names import fault
 from settings.errors import SettingsError
 from settings.files import SettingsFile
-from settings.history import BACKFILL_HOURS, HistorySettings
 from settings.home import DEFAULT_HOME, Home
 from settings.machines import DEFAULT_SIZING
-from settings.metrics import MetricsSettings
-from settings.notifications import NotificationSettings
 from settings.secrets import refused
-from settings.spark import MASTERS, SparkSettings, holds_secret
+from settings.sections import (
+    BACKFILL_HOURS,
+    MASTERS,
+    CatalogSettings,
+    HistorySettings,
+    MetricsSettings,
+    NotificationSettings,
+    ObjectStore,
+    SparkSettings,
+    holds_secret,
+)
 from settings.variables import OLD_NAMES, PREFIX
 
 WholeNumber = Annotated[int, Field(ge=1)]

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from settings.durations import seconds
+from settings.times import seconds
 
 _HOUR = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 MOST_OBSERVATIONS = 10_000

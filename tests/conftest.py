@@ -150,7 +150,7 @@ def spark_engine() -> "Engine":
     process that of others is as good.
     """
     from lake.catalog_config import CatalogConfig
-    from settings.spark import SparkSettings
+    from settings.sections import SparkSettings
     from spark.session import engine
 
     home = Home.of(os.environ[ENGINE_HOME])

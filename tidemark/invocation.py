@@ -1,10 +1,14 @@
 """The settings of the process, as its entry has read them, for the command that runs in it."""
 
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import typer
+
+from orchestration.instance import forking
 from settings.basics import BasicSettings
 from settings.home import Home
 
@@ -84,3 +88,14 @@ def begin(basics: BasicSettings) -> None:
 def invocation() -> Invocation:
     """Return the settings that the entry of the command line has read."""
     return _current.get()
+
+
+def hand_over() -> None:
+    """Run this command in a forked process; return where there is no fork server.
+
+    Raises:
+        Exit: with the code of the forked process.
+    """
+    code = forking.run(invocation().home, "tidemark.cli", sys.argv[1:])
+    if code is not None:
+        raise typer.Exit(code)

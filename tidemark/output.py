@@ -4,7 +4,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import accumulate
@@ -180,3 +182,26 @@ def duration(milliseconds: int) -> str:
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // smaller} {below}"
     return f"{whole} s"
+
+
+@contextmanager
+def steps(name: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that reports a step; on a terminal a spinner shows the newest step.
+
+    Args:
+        name: name of the command.
+    """
+    started = time.monotonic()
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(name) as status:
+            yield lambda step: status.update(f"{name}: {step}")
+    else:
+        yield lambda step: None
+    typer.echo(f"{name}: done in {time.monotonic() - started:.1f} s", err=True)
+
+
+def complain(line: str) -> None:
+    """Write a problem of a long command, which then continues."""
+    typer.echo(printable(line), err=True)

@@ -9,8 +9,7 @@ from alerting.delivery.messages import Notification
 from alerting.delivery.notification_log import Entry, Key
 from alerting.delivery.pagers import no_page_for
 from alerting.incidents.incident import Incident
-from alerting.rules.routes import DEFAULT_RECEIVER
-from alerting.rules.routing import Node, Routing
+from alerting.rules.routing import DEFAULT_RECEIVER, Node, Routing
 from tidemark.model.incidents import IncidentState
 
 Group = tuple[str, ...]

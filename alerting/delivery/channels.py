@@ -22,7 +22,7 @@ from alerting.delivery.messages import Notification, as_json, digest_body, diges
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.templates import Words
 from alerting.incidents.incident import Incident
-from alerting.rules.routes import DEFAULT_RECEIVER
+from alerting.rules.routing import DEFAULT_RECEIVER
 from settings.yaml_documents import printable
 from tidemark.model.incidents import Severity, TransitionKind
 

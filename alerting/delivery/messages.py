@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.kinds import KINDS
 from lake.bounds import Bound, bound_of, marked
-from settings.durations import in_words
+from settings.times import in_words
 from settings.yaml_documents import one_line
 from tidemark.model.health import Health
 from tidemark.model.incidents import Severity, TransitionKind

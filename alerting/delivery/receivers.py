@@ -8,10 +8,10 @@ from functools import partial
 from alerting.delivery.channels import AppriseChannel, Channel, ChannelError, LogChannel
 from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
 from alerting.delivery.templates import Words
-from alerting.rules.routes import Receiver, WebhookTarget
-from settings.durations import seconds
-from settings.expansion import expanded
-from settings.notifications import NotificationSettings
+from alerting.rules.routing import Receiver, WebhookTarget
+from settings.files import expanded
+from settings.sections import NotificationSettings
+from settings.times import seconds
 
 URLS, DIGEST_URLS, DIGEST_EVERY = (
     "TIDEMARK_NOTIFY_URLS",

@@ -16,7 +16,7 @@ from lake.leases import SILENCES
 from lake.shared import Shared
 from lake.state import State, StateError
 from settings.fields import fits
-from settings.instants import utc_instant
+from settings.times import utc_instant
 
 COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""

@@ -27,7 +27,7 @@ from alerting.delivery.messages import (
     title,
 )
 from alerting.rules.kinds import KINDS
-from alerting.rules.routes import TEMPLATES
+from alerting.rules.routing import TEMPLATES
 from tidemark.model.incidents import Severity, TransitionKind
 
 LOG = logging.getLogger("tidemark.notifications")

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from alerting.incidents.incident import Incident
-from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import BROKERS, KINDS, PIPELINE
 from alerting.rules.matching import IncidentMatch
+from alerting.rules.model import Inhibition
 from tidemark.model.snapshots import SnapshotStatus
 
 BROKER_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == BROKERS)

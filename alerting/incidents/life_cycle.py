@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from alerting.incidents.incident import Alert, Evaluation, Incident, Transition, incident_id
 from alerting.incidents.inhibition import HIDDEN, apply_inhibition
 from alerting.rules.base import AppliedRule, BaseRule
-from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
-from lake.window import MICROSECOND
+from alerting.rules.model import Inhibition
+from lake.clocks import MICROSECOND
 from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
 
 NO_RULE = "no rule applies to it any more"

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from alerting.incidents.incident import OPEN, Evaluation, Incident
 from alerting.incidents.repository import find, from_rows, incidents_lease, save_closed
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.conditions import all_of, one_of
 from lake.state import State
 from lake.tables.alerting import INCIDENTS
 from lake.tables.progress import SNAPSHOTS
-from lake.window import Window
 from settings.clusters import clusters_file
 from settings.clusters_file import load_clusters
 from settings.constants import MEMORY

@@ -13,7 +13,7 @@ from alerting.incidents.incident import OPEN, Evaluation, Incident
 from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.life_cycle import REOPEN_WITHIN, advance, closed, is_current
 from alerting.rules.base import BaseRule
-from alerting.rules.inhibitions import Inhibition
+from alerting.rules.model import Inhibition
 from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import any_of, not_before, one_of

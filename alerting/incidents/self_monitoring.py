@@ -15,10 +15,10 @@ from alerting.incidents.incident import Alert, Evaluation
 from alerting.rules.model import BaseRule, Rule
 from lake import clocks
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.landing import newest_landed
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
-from lake.window import HOUR, Window
 from settings.constants import MEMORY
 from settings.fields import fits
 

@@ -15,7 +15,7 @@ CLEAR = Span(5)
 """Default of the time for which a rule has to be untrue until its incident resolves."""
 
 RUNBOOK = r"^(https?://\S+|runbooks/[A-Za-z0-9._-]+\.md)$"
-"""An http(s) address, or a page of the documentation; see `alerting.rules.runbooks`."""
+"""An http(s) address, or a page of the documentation; see `alerting.rules.files`."""
 
 Labels = dict[Annotated[str, Field(min_length=1)], str]
 """Names and values that incidents carry, such as the team and the service."""

@@ -5,7 +5,7 @@ every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may be
 files. Each mistake is one line with file, line and field; all mistakes are reported at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,13 +14,40 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import ErrorDetails
 
-from alerting.rules.inhibitions import Inhibition
-from alerting.rules.model import Rule
-from alerting.rules.routes import Receiver, Route
-from alerting.rules.routing import Routing
+from alerting.rules.model import Inhibition, Rule
+from alerting.rules.routing import Receiver, Route, Routing
 from alerting.rules.routing_files import LISTS, Read, read_routing
 from alerting.rules.time_intervals import NamedIntervals
 from settings.yaml_documents import Document, Item, items_of, read_sections
+
+FOLDER = "docs"
+"""Folder of the repository that holds the pages of the documentation."""
+
+
+def runbook_link(runbook: str | None, docs_url: str = "") -> str | None:
+    """Return where a runbook can be read.
+
+    Args:
+        runbook: an http(s) address, or a page of the documentation: ``runbooks/lag-high.md``.
+        docs_url: address of the documentation site; empty when there is none.
+
+    Returns:
+        The address as it is, the address of the page on the site, or without a site the path of
+        the page in the repository. None without a runbook.
+    """
+    if runbook is None or "://" in runbook:
+        return runbook
+    if docs_url:
+        return f"{docs_url.rstrip('/')}/{runbook.removesuffix('.md')}.html"
+    return f"{FOLDER}/{runbook}"
+
+
+def with_links(rules: Iterable[Rule], docs_url: str = "") -> list[Rule]:
+    """Return the rules with the link to the runbook in place of its page."""
+    return [
+        rule.model_copy(update={"runbook": runbook_link(rule.runbook, docs_url)}) for rule in rules
+    ]
+
 
 DEFAULT_RULES = Path(__file__).parent / "ready_made"
 """The folder of the ready-made rules."""

@@ -3,15 +3,39 @@
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from alerting.rules.base import BaseRule, GroupRule
 from alerting.rules.kinds import KINDS, Kind
+from alerting.rules.matching import IncidentMatch
 from lake.bounds import MINIMA, SUMS
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
-from settings.fields import Count, Limit, Messages, Seconds, Share, Strict
+from settings.fields import Count, Limit, Messages, Seconds, Share, Strict, as_tuple
 from settings.matching import BrokerMatch, ClusterMatch, TableMatch, TopicMatch
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
+
+
+class Inhibition(Strict, frozen=True):
+    """While a source fires, its targets are not notified.
+
+    Attributes:
+        source: the incidents that inhibit.
+        target: the incidents that are inhibited; none that is a source as well.
+        equal: labels that have to be the same of both.
+        only: ``hidden`` limits it to incidents that depend on numbers that the source hides. An
+            unreachable broker hides its own queues and makes the snapshots incomplete; an
+            unreadable cluster hides all its numbers. The inhibition then applies from the first
+            observation on, before the source fires, and to targets that opened, or last reopened,
+            no earlier.
+    """
+
+    source: IncidentMatch
+    target: IncidentMatch
+    equal: Names = ()
+    only: Literal["hidden"] | None = None
+
 
 NUMBERS = tuple(
     column.name

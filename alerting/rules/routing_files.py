@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import ErrorDetails
 
-from alerting.rules.routes import DEFAULT_RECEIVER, Receiver, Route
-from alerting.rules.routing import Node, Routing, compiled
+from alerting.rules.routing import DEFAULT_RECEIVER, Node, Receiver, Route, Routing, compiled
 from alerting.rules.time_intervals import NamedIntervals
 from settings.yaml_documents import Document, Item, item_at, items_of, kind, reason
 

@@ -3,8 +3,8 @@
 import time
 
 from bench.alarms.consumers import Consumer, Mode
-from lab.errors import LabError
 from lab.grpc_clients import GrpcClients
+from lab.layout import LabError
 from lab.remoting_clients import RemotingClients
 
 MESSAGE_GROUPS = 8

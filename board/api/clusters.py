@@ -5,11 +5,10 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from board.as_of import Shown
 from board.dependencies import Cluster, TheStore
-from board.freshness import age_seconds, is_fresh
-from board.models import page_model
-from board.responses import json_response
+from board.newest import age_seconds, is_fresh
+from board.past import Shown
+from board.responses import json_response, page_model
 from lake.tables import raw
 from lake.typed_rows import dict_rows
 

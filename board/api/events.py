@@ -8,17 +8,15 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
 from board.api.group import window_of
-from board.as_of import Shown
 from board.dependencies import At, Cursor, Limit, TheStore, shown
-from board.models import page_model
 from board.newest import until
 from board.paging import Order, page
-from board.past import rows_between
-from board.responses import json_response
+from board.past import Shown, rows_between
+from board.responses import json_response, page_model
 from board.store import Store
+from lake.clocks import Window
 from lake.tables import progress, quality
 from lake.typed_rows import dict_rows
-from lake.window import Window
 
 router = APIRouter()
 

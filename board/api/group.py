@@ -7,19 +7,18 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Query, Response
 
-from board.as_of import Shown
 from board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
 from board.group_copies import COLUMNS, ERROR, MOST, POINT
+from board.group_history import MOST_POINTS, STEPS, series, step_for, steps_in
 from board.incident_rows import of_group
 from board.last_known import with_last_known
-from board.past import group_rows_between
+from board.past import Shown, group_rows_between
 from board.responses import ProblemError, json_response
-from board.series import MOST_POINTS, STEPS, series, step_for, steps_in
 from lake.bounds import columns_with_marks
+from lake.clocks import MICROSECOND, Window
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
-from lake.window import MICROSECOND, Window
-from settings.durations import seconds
+from settings.times import seconds
 
 router = APIRouter(tags=["groups"])
 
@@ -112,7 +111,7 @@ def history_of(
     names: tuple[str, ...],
     step: int | None,
 ) -> Any:
-    """Return the series of a group on a topic; see `board.series`.
+    """Return the series of a group on a topic; see `board.group_history`.
 
     Args:
         store: the tables.

@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from board.dependencies import Cursor, Limit, TheStore
-from board.models import page_model
 from board.paging import Order, containing, having, page
-from board.responses import ProblemError, json_response
+from board.responses import ProblemError, json_response, page_model
 from lake.tables import progress
 from lake.typed_rows import dict_rows
 from tidemark.model.health import Health

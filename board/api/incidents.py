@@ -23,13 +23,12 @@ from board.incident_rows import (
     silence_row,
     silence_rows,
 )
-from board.models import details_model, page_model
 from board.paging import page_of_list
-from board.responses import ProblemError, json_response
+from board.responses import ProblemError, details_model, json_response, page_model
 from board.store import Store
 from lake.leases import HeldError
 from lake.tables import alerting
-from settings.durations import seconds
+from settings.times import seconds
 
 router = APIRouter(tags=["incidents"])
 

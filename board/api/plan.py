@@ -6,14 +6,14 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from board.as_of import Shown
 from board.dependencies import JsonOnly, TheLive, TheStore, part_of
+from board.past import Shown
 from board.responses import ProblemError, json_response
 from board.store import Store
 from lake.tables import progress
 from live.allocation_plan import PlanError, Wish, plan
-from live.clocks import ByOurClock
 from live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
+from live.history_times import ByOurClock
 from live.lag import group_rows
 from rocketmq.records import Snapshot
 

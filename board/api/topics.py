@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from board.dependencies import At, Cluster, Cursor, Limit, TheStore, part_of, shown
-from board.models import page_model
 from board.paging import Order, containing, having, page
-from board.responses import json_response
+from board.responses import json_response, page_model
 from board.topic_rows import TOPICS, topic_details, topic_rows
 from lake.typed_rows import dict_rows
 

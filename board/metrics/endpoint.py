@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from board.metrics import exporter_brokers, exporter_groups, exporter_topics, native, own
 from board.metrics.declaration import Source
-from board.metrics.exposition import Lines, Page, page
-from board.metrics.samples import Samples, SourceRows, families
-from board.metrics.totals import Totals
+from board.metrics.exposition import Lines, Page, Samples, SourceRows, families, page
+from board.metrics.native import Totals
 from lake.tables import alerting, raw
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 
 KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_topics.SOURCES, *own.SOURCES)
 """Sources of many rows, which change only when a table does; gauges only."""
@@ -52,7 +51,7 @@ class Metrics:
         """Replace the samples by those of the newest rows.
 
         Args:
-            tables: the newest rows by the name of their table, see `board.metrics.samples`.
+            tables: the newest rows by the name of their table, see `board.metrics.exposition`.
             facts: facts that no row contains.
         """
         now = datetime.now(UTC)

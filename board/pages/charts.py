@@ -11,7 +11,7 @@ from itertools import groupby
 
 from board.pages.wording import milliseconds, number
 from lake.bounds import Bound, marked
-from lake.window import Window
+from lake.clocks import Window
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
 

@@ -14,7 +14,7 @@ from board.pages.layout import Page, ThePage
 from board.pages.wording import iso
 from board.responses import ProblemError
 from lake.bounds import MARKS
-from lake.window import MICROSECOND, Window
+from lake.clocks import MICROSECOND, Window
 from rocketmq.allocation import STRATEGIES
 from rocketmq.names import OWN_TOPICS
 from rocketmq.snapshot.online import speaks_grpc

@@ -5,14 +5,14 @@ from typing import Any
 
 from board.api.events import event_rows
 from board.api.group import history_of
-from board.as_of import Shown
 from board.group_copies import COLUMNS, ERROR
+from board.group_history import Series
 from board.incident_rows import incident_rows
 from board.pages.charts import Chart, Line, Mark, chart
-from board.series import Series
+from board.past import Shown
 from board.store import Store
 from lake.bounds import bound_of
-from lake.window import Window
+from lake.clocks import Window
 
 DRAWN = (*COLUMNS, ERROR)
 

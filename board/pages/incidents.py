@@ -22,9 +22,9 @@ from board.pages.layout import ROOM, Page, ThePage, address, check_form
 from board.pages.sparklines import sparkline
 from board.pages.timeline import steps
 from board.responses import ProblemError
+from lake.clocks import MICROSECOND, Window
 from lake.tables import progress
 from lake.typed_rows import converted
-from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)
 

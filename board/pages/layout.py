@@ -15,12 +15,12 @@ from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from board.as_of import Shown
 from board.dependencies import At, TheStore, instant_of, readable, shown
-from board.freshness import age_seconds, is_fresh
+from board.newest import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
 from board.pages.health_reasons import reason
+from board.past import Shown
 from board.responses import ProblemError
 from board.trends import Trends
 from lake.bounds import MARKS

@@ -9,7 +9,7 @@ from board.api.plan import MOST as MOST_CLIENTS
 from board.api.plan import NewPlan, modes_of, planned, problems_of
 from board.dependencies import TheLive
 from board.pages.layout import Page, ThePage
-from live.clocks import ByOurClock
+from live.history_times import ByOurClock
 from live.lag import group_rows
 from rocketmq.records import Snapshot
 

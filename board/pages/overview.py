@@ -14,9 +14,9 @@ from board.pages.sparklines import sparkline
 from board.pages.timeline import Entry, of_events, of_health, of_incidents, within
 from board.severity import SEVERITY, TROUBLE, WORST_FIRST, with_severity
 from board.trends import CHANGED_WITHIN
+from lake.clocks import MICROSECOND, Window
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
-from lake.window import MICROSECOND, Window
 from rocketmq.records import LeftOut
 
 router = APIRouter(include_in_schema=False)

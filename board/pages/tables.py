@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from board.api.events import event_rows, newest_results
+from board.group_history import series
 from board.incident_rows import incident_rows
 from board.newest import until
 from board.pages.charts import Chart, Line, chart
@@ -20,15 +21,14 @@ from board.pages.timeline import of_events, of_health, of_incidents, within
 from board.paging import containing, having
 from board.past import rows_between
 from board.responses import ProblemError
-from board.series import series
 from board.severity import WORST_FIRST
 from board.topic_rows import topic_details, topic_rows
 from lake.bounds import bound_of
+from lake.clocks import MICROSECOND, Window
 from lake.landing import Landed, aside
 from lake.landing_places import Landing
 from lake.tables import progress, quality, raw
 from lake.typed_rows import dict_rows
-from lake.window import MICROSECOND, Window
 from rocketmq.names import TopicKind
 from tidemark.model.health import Health
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lake.window import Window
+from lake.clocks import Window
 from tidemark.model.incidents import IncidentState
 
 

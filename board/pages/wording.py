@@ -13,7 +13,7 @@ from alerting.delivery.messages import Phrase, amount
 from lake.bounds import bound_of, marked
 from lake.tables import TABLES
 from rocketmq.names import READ_PERMISSION, WRITE_PERMISSION
-from settings.durations import in_words
+from settings.times import in_words
 
 UNKNOWN = "–"
 
@@ -94,7 +94,7 @@ def number(value: Any, digits: int = 0) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as `settings.durations` words it; a dash for unknown."""
+    """Return a duration as `settings.times` words it; a dash for unknown."""
     return UNKNOWN if seconds is None or not math.isfinite(seconds) else in_words(seconds)
 
 

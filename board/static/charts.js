@@ -11,7 +11,7 @@
       + `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
   };
 
-  // As settings/durations.py words durations, and board/pages/wording.py numbers.
+  // As settings/times.py words durations, and board/pages/wording.py numbers.
   const duration = (ms) => {
     const seconds = ms / 1000;
     if (seconds < 1) return ms === 0 ? "0 s" : `${Math.round(ms)} ms`;

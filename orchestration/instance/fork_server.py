@@ -48,7 +48,7 @@ PRELOADED = (
     "tidemark.cli",
     "tidemark.commands.recompute",
     "tidemark.commands.tick",
-    "tidemark.progress_line",
+    "tidemark.output",
     "tidemark.snapshot_command",
 )
 """The modules that a run spends its first seconds on: libraries, then Tidemark's own. None may read

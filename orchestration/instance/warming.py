@@ -19,10 +19,10 @@ from pathlib import Path
 import psutil
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.history import measured_rows
 from lake.processes import find, start_of
 from lake.tables import raw
-from lake.window import HOUR, Window
 from orchestration.instance import forking
 from settings.home import Home
 from spark.session.configuration import LOCAL_MASTER

@@ -1,10 +1,101 @@
-"""Read-only requests about one client, one counter or one queue, with typed responses."""
+"""Requests that only deep snapshots send, and their responses."""
 
-from rocketmq.admin import client_responses, deep_responses
+from dataclasses import dataclass
+from datetime import datetime
+
+from rocketmq.admin import client_responses
 from rocketmq.admin.round_trip import request
+from rocketmq.typed_values import instant, integer, object_of, real, small
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
 from rocketmq.wire.errors import BadResponseError, ResponseError
+from rocketmq.wire.fastjson import loads
+
+WINDOWS = {"minute": "statsMinute", "hour": "statsHour", "day": "statsDay"}
+"""``stats_window`` to its name in a 315 body."""
+
+_FIRST_CLOCK_MS = 1_262_304_000_000
+"""2010 in milliseconds since 1970: a larger delay is no delay, but the broker's clock."""
+
+
+@dataclass(slots=True, frozen=True)
+class Stats:
+    """A counter over one window (315); a mean is None where the broker had no number."""
+
+    sum: int
+    tps: float | None
+    avgpt: float | None
+
+
+@dataclass(slots=True, frozen=True)
+class QueueEntry:
+    """One entry of a consume queue (321)."""
+
+    tags_code: int
+    physical_offset: int
+    size: int
+
+
+@dataclass(slots=True, frozen=True)
+class TimeSpan:
+    """Store times of one queue around a group's progress (303), by the broker's clock.
+
+    Attributes:
+        oldest_stored_at: of the first retained message.
+        newest_stored_at: of the last one.
+        last_consumed_at: of message ``consumer_offset - 1``; of the first one at offset 0.
+        delay_ms: the broker's now minus the store time of message ``consumer_offset``; 0 without a
+            lag; None where that message cannot be read.
+        broker_now: the broker's clock. It shows where no message can be read, for then the store
+            time is -1.
+    """
+
+    oldest_stored_at: datetime | None
+    newest_stored_at: datetime | None
+    last_consumed_at: datetime | None
+    delay_ms: int | None
+    broker_now: datetime | None
+
+
+def decode_broker_stats(body: bytes) -> dict[str, Stats]:
+    """Decode a 315 body by window."""
+    found = object_of(loads(body))
+    return {
+        window: Stats(
+            integer(found[name]["sum"]),
+            real(found[name].get("tps")),
+            real(found[name].get("avgpt")),
+        )
+        for window, name in WINDOWS.items()
+    }
+
+
+def decode_queue_entries(body: bytes) -> list[QueueEntry]:
+    """Decode a 321 body; without one, or with ``null``, the index was out of range: no entry."""
+    found = loads(body) if body else None
+    return [
+        QueueEntry(
+            integer(entry["tagsCode"]), integer(entry["physicOffset"]), small(entry["physicSize"])
+        )
+        for entry in ((object_of(found).get("queueData") or ()) if found is not None else ())
+    ]
+
+
+def decode_time_spans(body: bytes) -> dict[int, TimeSpan]:
+    """Decode a 303 body by queue id; the body is about one topic."""
+    spans: dict[int, TimeSpan] = {}
+    for span in object_of(loads(body)).get("consumeTimeSpanSet") or ():
+        delay = integer(span["delayTime"])
+        is_clock = delay >= _FIRST_CLOCK_MS
+        spans[integer(span["messageQueue"]["queueId"])] = TimeSpan(
+            instant(span.get("minTimeStamp")),
+            instant(span.get("maxTimeStamp")),
+            instant(span.get("consumeTimeStamp")),
+            None if is_clock or delay < 0 else delay,
+            instant(delay - 1) if is_clock else None,
+        )
+    return spans
+
 
 CLIENT_SECONDS = 12.0
 """Timeout of a forwarded request: the broker waits up to 10 s for the client (`Broker2Client`)."""
@@ -12,14 +103,12 @@ CLIENT_SECONDS = 12.0
 
 async def broker_stats(
     client: RemotingClient, endpoint: str, name: str, key: str
-) -> dict[str, deep_responses.Stats] | None:
+) -> dict[str, Stats] | None:
     """315: a counter by window; None where it counted nothing since the broker's start."""
     fields = {"statsName": name, "statsKey": key}
     code, subject = RequestCode.VIEW_BROKER_STATS_DATA, f"{name} {key}"
     try:
-        return await request(
-            client, endpoint, code, deep_responses.decode_broker_stats, fields, subject
-        )
+        return await request(client, endpoint, code, decode_broker_stats, fields, subject)
     except ResponseError as error:
         # The whole remark, "The stats <name> <key> not exist", may be cut for a long key.
         if error.code == ResponseCode.SYSTEM_ERROR and f"The stats <{name}>" in error.reason:
@@ -29,13 +118,11 @@ async def broker_stats(
 
 async def queue_entries(
     client: RemotingClient, endpoint: str, topic: str, queue_id: int, index: int, count: int
-) -> list[deep_responses.QueueEntry]:
+) -> list[QueueEntry]:
     """321: consume-queue entries from ``index`` on; at the end of a file fewer than ``count``."""
     fields = {"topic": topic, "queueId": str(queue_id), "index": str(index), "count": str(count)}
     code, subject = RequestCode.QUERY_CONSUME_QUEUE, f"{topic} {queue_id} {index}"
-    return await request(
-        client, endpoint, code, deep_responses.decode_queue_entries, fields, subject
-    )
+    return await request(client, endpoint, code, decode_queue_entries, fields, subject)
 
 
 async def running_info(

@@ -7,8 +7,8 @@ One function per request: ``await topic_stats(client, endpoint, topic)``. Each r
 from collections.abc import Sequence
 from functools import partial
 
-from rocketmq.admin import deep_responses, name_server, pop, queue_stats, responses
-from rocketmq.admin.broker_config import decode_broker_config
+from rocketmq.admin import deep_requests, name_server, pop, queue_stats, responses
+from rocketmq.admin.broker_reports import decode_broker_config
 from rocketmq.admin.round_trip import request, request_offset, request_or_none
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
@@ -190,11 +190,11 @@ async def min_offset(client: RemotingClient, endpoint: str, topic: str, queue_id
 
 async def time_spans(
     client: RemotingClient, endpoint: str, group: str, topic: str
-) -> dict[int, deep_responses.TimeSpan]:
+) -> dict[int, deep_requests.TimeSpan]:
     """303: store times around a group's progress, by queue.
 
     The broker reads up to four messages of every queue from its commit log; they may be cold.
     """
     fields = {"topic": topic, "group": group}
     code, subject = RequestCode.QUERY_CONSUME_TIME_SPAN, f"{group} {topic}"
-    return await request(client, endpoint, code, deep_responses.decode_time_spans, fields, subject)
+    return await request(client, endpoint, code, deep_requests.decode_time_spans, fields, subject)

@@ -12,9 +12,8 @@ from functools import partial
 from typing import NamedTuple, Self
 
 from rocketmq.admin import deep_requests
-from rocketmq.admin.client_responses import MessageQueue, RunningInfo
-from rocketmq.deep.choice import chosen
-from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
+from rocketmq.admin.client_responses import MessageQueue, ProcessQueue, RunningInfo
+from rocketmq.deep.master_reader import chosen
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import is_lite_topic
 from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
@@ -22,6 +21,81 @@ from rocketmq.snapshot.online import is_grpc_client
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
 from tidemark.model.consumption import ConsumeMode
+
+
+class ClientPullOffset(NamedTuple):
+    """The pull offset of one queue, from the cache of one client.
+
+    Attributes:
+        next_offset: the offset after the last message that the client is known to have pulled.
+        is_exact: whether it is the pull offset; if not, it is the pull offset only where the queue
+            ends there.
+    """
+
+    consumer_group: str
+    queue: MessageQueue
+    next_offset: int
+    is_exact: bool = True
+
+
+def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPullOffset]:
+    """Yield the pull offsets that the report of a client (307) proves, or their lower bounds.
+
+    Filtered topics yield none, because the broker also skips messages that it does not hand out.
+    """
+    if info.messages_at_once is None or client.language != "JAVA":
+        return
+    whole = {it.topic for it in client.subscriptions if it.expression in (None, "", "*")}
+    for at, cache in info.queues.items():
+        if at.topic not in whole or cache.popped or cache.dropped:
+            continue
+        found = _next_offset(cache, info)
+        if found is not None:
+            yield ClientPullOffset(client.consumer_group, at, *found)
+
+
+def _next_offset(cache: ProcessQueue, info: RunningInfo) -> tuple[int, bool] | None:
+    """Return the offset after the last message known to be pulled, and whether it is exact."""
+    parts = (
+        (cache.cached_messages, cache.cached_max_offset),
+        (cache.in_order_messages or 0, cache.in_order_max_offset),
+    )
+    if cache.cached_messages is None or any(count and end is None for count, end in parts):
+        return None
+    ends = [end for count, end in parts if count and end is not None]
+    if not ends:
+        # A client that never committed reports 0, whatever it has pulled.
+        commit = cache.commit_offset
+        return None if commit is None else (commit, commit > 0)
+    all_wait = cache.cached_messages > (info.messages_at_once or 0)
+    return max(ends) + 1, all_wait or info.consume_orderly is True
+
+
+def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) -> None:
+    """Fill pull offsets from client caches where no broker reported one.
+
+    Clients report later than the ends of queues are read, so the values are capped at max offset. A
+    value below the commit is left out: the group was reset to an earlier offset meanwhile.
+    """
+    furthest: dict[tuple[str, str, str, int], tuple[int, bool]] = {}
+    for group, at, next_offset, is_exact in reported:
+        key = at.broker, group, at.topic, at.queue_id
+        furthest[key] = max((next_offset, is_exact), furthest.get(key, (0, False)))
+    if not furthest:
+        return
+    ends = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
+    for row in snapshot.consumer_offsets:
+        found = furthest.get((row.broker, row.consumer_group, row.topic, row.queue_id))
+        end = ends.get((row.broker, row.topic, row.queue_id))
+        if found is None or end is None or row.pull_offset is not None:
+            continue
+        next_offset, is_exact = found
+        if next_offset < end and not is_exact:
+            continue
+        found = min(next_offset, end)
+        if row.offset_store == "broker" and found >= (row.consumer_offset or 0):
+            row.pull_offset, row.pull_source = found, "client_cache"
+
 
 AT_ONCE = 4
 """Requests that one broker forwards at a time: a client that hangs holds one of the broker's 16
@@ -116,7 +190,7 @@ class ClientReader:
         limit: requests at most, to all clients of the cluster.
         addresses: address of the first master, by group and client id. Members that only a proxy
             reports have none.
-        turn: number of the deep snapshot, see `rocketmq.deep.choice`.
+        turn: number of the deep snapshot, see `rocketmq.deep.master_reader`.
         left_out: requests to clients that the limit left out, counted by `read`.
         broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.
         pull_offsets: pull offsets from client caches on any broker, filled by `read`.

@@ -7,22 +7,25 @@ from operator import attrgetter
 from typing import TypeVar
 
 from rocketmq.deep.broker_metrics import read_broker_metrics
-from rocketmq.deep.client_caches import fill_pull_offsets
 from rocketmq.deep.client_reports import (
     ClientReader,
     GroupLags,
     broadcast_rows,
+    fill_pull_offsets,
     popping_groups,
     reporting_groups,
 )
-from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
 from rocketmq.deep.master_reader import MasterReader
-from rocketmq.deep.queue_ends import read_ends_again
-from rocketmq.deep.slave_offsets import read_slave_offsets
+from rocketmq.deep.offsets import ConsumeStatsReader, pairs, read_ends_again, read_slave_offsets
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
 from rocketmq.deep.store_times import StoreTimeReader
-from rocketmq.deep.tags import TagReader, filtered_ranges
-from rocketmq.deep.unconsumed import Unconsumed, lags_by_pair, unconsumed
+from rocketmq.deep.unconsumed import (
+    TagReader,
+    Unconsumed,
+    filtered_ranges,
+    lags_by_pair,
+    unconsumed,
+)
 from rocketmq.records import LeftOut, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions

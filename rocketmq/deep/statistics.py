@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rocketmq.admin import deep_requests
-from rocketmq.admin.deep_responses import WINDOWS, Stats
+from rocketmq.admin.deep_requests import WINDOWS, Stats
 from rocketmq.admin.pop import POP_SINCE
-from rocketmq.deep.choice import chosen
+from rocketmq.deep.master_reader import chosen
 from rocketmq.names import TopicKind, is_system_group, version_order
 from rocketmq.records import BrokerStats, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
@@ -117,7 +117,7 @@ class StatsReader:
         limit: requests at most: topics come first, then groups with the largest lag, then
             latencies.
         lags: unconsumed messages by (topic, consumer group).
-        turn: number of the deep snapshot, see `rocketmq.deep.choice`.
+        turn: number of the deep snapshot, see `rocketmq.deep.master_reader`.
         left_out: counters that the limit left out, counted by `read`.
         rows: the counters, filled by `read`.
     """

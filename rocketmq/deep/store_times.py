@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rocketmq.admin import requests as admin
-from rocketmq.admin.deep_responses import TimeSpan
-from rocketmq.deep.choice import chosen
-from rocketmq.deep.master_reader import MasterReader
+from rocketmq.admin.deep_requests import TimeSpan
+from rocketmq.deep.master_reader import MasterReader, chosen
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
-from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
+from rocketmq.snapshot.broker_reading import NEVER_CONSUMES, timed_spans
 from rocketmq.typed_values import whole_milliseconds
 
 AT_ONCE = 2

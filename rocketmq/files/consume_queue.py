@@ -14,10 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
-from rocketmq.files.mapped_files import MappedFiles, Segment
-from rocketmq.files.places import require_target
+from rocketmq.files.mapped_files import Closable, MappedFiles, Segment, require_target
 
 _LARGEST_EXT_ADDRESS = -(2**31) - 1
 """Largest address in ``consumequeue_ext``; a larger value is a tag's code, a Java int."""

@@ -6,13 +6,63 @@ killed. The newest file, and the one allocated ahead of it, end in zeros that ar
 
 import os
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
+
+
+class Closable(ABC):
+    """Closes itself at the end of its ``with``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all open files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder that can be seen."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def may_exist(path: Path) -> bool:
+    """Return whether a path exists, or cannot be seen."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def is_dangling(path: Path) -> bool:
+    """Return whether a path is a link without a target, as to a disk that is not mounted."""
+    return path.is_symlink() and not may_exist(path)
+
+
+def require_target(folder: Path) -> None:
+    """Refuse a link without a target, because its contents are unknown and not empty.
+
+    Raises:
+        FileError: the folder is such a link.
+    """
+    if is_dangling(folder):
+        raise FileError(folder, "links to what is not there")
+
 
 _NAME = re.compile(r"\d{20}")
 

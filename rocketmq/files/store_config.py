@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from rocketmq.admin import responses
 from rocketmq.files.errors import FileError
-from rocketmq.files.places import may_exist
-from rocketmq.files.rewritten_json import backup_of, read_rewritten
+from rocketmq.files.local_offsets import backup_of, read_rewritten
+from rocketmq.files.mapped_files import may_exist
 from rocketmq.names import SYSTEM_TOPICS
 from rocketmq.records import Problem
 from rocketmq.snapshot.broker_reading import BrokerReading

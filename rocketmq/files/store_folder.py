@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rocketmq.files.closable import Closable
 from rocketmq.files.commit_log import CommitLog
 from rocketmq.files.consume_queue import (
     BatchConsumeQueue,
@@ -26,7 +25,7 @@ from rocketmq.files.consume_queue import (
     PlainConsumeQueue,
 )
 from rocketmq.files.errors import FileError, reason_of
-from rocketmq.files.places import is_dangling, is_folder, require_target
+from rocketmq.files.mapped_files import Closable, is_dangling, is_folder, require_target
 from rocketmq.records import QueueTag
 from rocketmq.typed_values import instant
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from rocketmq.files.errors import FileError, reason_of
-from rocketmq.files.places import may_exist
+from rocketmq.files.mapped_files import may_exist
 from rocketmq.typed_values import instant
 
 ABORT, CHECKPOINT, INDEX = "abort", "checkpoint", "index"

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rocketmq.admin import requests as admin
-from rocketmq.admin.lite import read_lite_topic
-from rocketmq.admin.pop import POP_SINCE
+from rocketmq.admin.pop import POP_SINCE, read_lite_topic
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.names import version_order
-from rocketmq.snapshot.broker_clock import measured_clock
-from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.broker_reading import BrokerReading, measured_clock
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
 

@@ -6,10 +6,12 @@ not arrive; `rocketmq.snapshot.assembly` makes no row of it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from rocketmq.admin.lite import LiteTopic
-from rocketmq.admin.pop import PULL, RequestModes, is_popped, request_mode
+from rocketmq.admin import requests as admin
+from rocketmq.admin.deep_requests import TimeSpan
+from rocketmq.admin.pop import PULL, LiteTopic, RequestModes, is_popped, request_mode
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.responses import (
     MAX_QUEUES,
@@ -29,8 +31,58 @@ from rocketmq.names import (
     topic_kind,
     version_order,
 )
-from rocketmq.snapshot.broker_clock import BrokerClock
+from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode
+from rocketmq.wire.errors import RemotingError
+
+NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
+"""A group that does not exist, to read the clock. Nothing is stored under the name."""
+
+EVERYWHERE = "SELF_TEST_TOPIC"
+"""A topic of one queue and no messages that every broker has (`TopicConfigManager`)."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerClock:
+    """The skew by which a broker's clock is ahead of ours.
+
+    Attributes:
+        skew_ms: milliseconds; negative where it is behind.
+        error_ms: milliseconds that this may be off: half of the round trip.
+    """
+
+    skew_ms: int
+    error_ms: int
+
+
+async def measured_clock(client: RemotingClient, address: str) -> BrokerClock | None:
+    """Return the skew of a broker's clock; None where the broker does not report it.
+
+    No other part of a snapshot depends on it, so a failure is no problem of the snapshot.
+    """
+    try:
+        spans, at, half = await timed_spans(client, address, NEVER_CONSUMES, EVERYWHERE)
+    except RemotingError:
+        return None
+    now = next((span.broker_now for span in spans.values() if span.broker_now), None)
+    return None if now is None else BrokerClock((now - at) // MILLISECOND, -(-half // MILLISECOND))
+
+
+async def timed_spans(
+    client: RemotingClient, address: str, group: str, topic: str
+) -> tuple[dict[int, TimeSpan], datetime, timedelta]:
+    """Send request 303 and note its time.
+
+    Returns:
+        The response by queue id, the middle of the time it took, and half of that time.
+    """
+    sent = datetime.now(UTC)
+    spans = await admin.time_spans(client, address, group, topic)
+    half = (datetime.now(UTC) - sent) / 2
+    return spans, sent + half, half
+
 
 PULL_OFFSET_SINCE = version_order("V5_1_0")
 TOPIC_LIST_SINCE = version_order("V5_3_2")

@@ -1,12 +1,19 @@
-"""Members of consumer groups that are online, with the brokers where they are."""
+"""Clients that are online: which brokers and proxies report them."""
 
+import asyncio
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 
+from rocketmq.admin import requests as admin
 from rocketmq.admin.responses import ConsumerConnection
-from rocketmq.names import RETRY_PREFIX
-from rocketmq.records import Client
+from rocketmq.names import CONNECTIONS, RETRY_PREFIX
+from rocketmq.records import Client, Problem
 from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.codes import RequestCode, ResponseCode
+from rocketmq.wire.errors import BadResponseError, RemotingError, ResponseError
 
 Online = dict[str, dict[str, ConsumerConnection]]
 """Responses of brokers to 203, in the brokers' order, by group with a connected client."""
@@ -74,3 +81,86 @@ def speaks_grpc(client_id: str, topics: Iterable[str]) -> bool:
 def is_grpc_client(client: Client) -> bool:
     """Return whether this member is a gRPC client, see `speaks_grpc`."""
     return speaks_grpc(client.client_id, (it.topic for it in client.subscriptions))
+
+
+@dataclass(slots=True, frozen=True)
+class ProxyMembers:
+    """Online members of groups as proxies reported them.
+
+    Attributes:
+        responded: proxies that reported; None when none is configured.
+        online: by group the members at the proxies that reported.
+    """
+
+    responded: int | None = None
+    online: Online = field(default_factory=dict)
+
+
+async def read_proxies(
+    client: RemotingClient, proxies: Sequence[str], groups: Collection[str], problems: Problems
+) -> ProxyMembers:
+    """Request the online members of groups (203) from every proxy.
+
+    Args:
+        client: the transport.
+        proxies: remoting ports, ``host:port``.
+        groups: the groups of the cluster.
+        problems: receives failed requests, with the groups whose members are therefore unknown.
+    """
+    if not proxies:
+        return ProxyMembers()
+    if not groups:
+        return ProxyMembers(0)
+    found = await asyncio.gather(
+        *(_read_proxy(client, endpoint, groups, problems) for endpoint in dict.fromkeys(proxies))
+    )
+    responded = [reading for reading in found if reading]
+    if not responded:
+        operation = CONNECTIONS + " ".join(sorted(groups))
+        problems.add(Problem(proxies[0], operation, None, "no proxy responded"))
+    return ProxyMembers(len(responded), online_at(responded))
+
+
+async def _read_proxy(
+    client: RemotingClient, endpoint: str, groups: Collection[str], problems: Problems
+) -> BrokerReading | None:
+    """Return the report of one proxy; None where it does not respond."""
+    try:
+        await _require_proxy(client, endpoint)
+        await admin.consumer_connection(client, endpoint, min(groups))
+    except RemotingError as error:
+        # It names no group: another proxy may report the members of each.
+        problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
+        return None
+    reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
+
+    async def read(group: str) -> None:
+        with problems:
+            reading.connections[group] = await admin.consumer_connection(client, endpoint, group)
+
+    await client.paced(sorted(groups), read)
+    if failed := set(groups) - reading.connections.keys():
+        operation = CONNECTIONS + " ".join(sorted(failed))
+        message = f"the online members of {len(failed)} groups are unknown"
+        problems.add(Problem(endpoint, operation, None, message))
+    return reading
+
+
+async def _require_proxy(client: RemotingClient, endpoint: str) -> None:
+    """Refuse a broker: it responds to 203 too, for its own connections only.
+
+    Groups behind the real proxies would seem offline. A proxy in either mode has no processor for a
+    broker's configuration (`RemotingProtocolServer`).
+
+    Raises:
+        RemotingError: no proxy responded.
+    """
+    try:
+        config = await admin.broker_config(client, endpoint)
+    except ResponseError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return
+        raise
+    broker = config.get("brokerName", "without a name")
+    reason = f"this is the broker {broker}, no proxy: `proxies` takes remoting ports of proxies"
+    raise BadResponseError(endpoint, RequestCode.GET_BROKER_CONFIG.name, reason)

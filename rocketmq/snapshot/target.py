@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.wire.allowance import MAX_BYTES, Allowance
 from rocketmq.wire.client import MAX_CONNECTIONS, RemotingClient
+from rocketmq.wire.pacing import MAX_BYTES, Allowance
 from rocketmq.wire.security import PLAIN, Security
 
 Remembered = tuple[str, int, str]

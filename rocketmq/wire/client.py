@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any, NoReturn, Self, TypeVar
 
 from rocketmq.names import version_name
-from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
 from rocketmq.wire.endpoint import first_to_accept, split_endpoint
@@ -31,7 +30,7 @@ from rocketmq.wire.errors import (
     UnreachableError,
 )
 from rocketmq.wire.frame import Frame, encode_request
-from rocketmq.wire.pacing import BUSY, MAX_RETRIES, Pace, paced
+from rocketmq.wire.pacing import BUSY, MAX_RETRIES, Allowance, Pace, paced
 from rocketmq.wire.resolver import RESOLVER
 from rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure
 

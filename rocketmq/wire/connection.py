@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.errors import (
     BrokenFrameError,
     BudgetError,
@@ -16,7 +15,7 @@ from rocketmq.wire.errors import (
     UnreachableError,
 )
 from rocketmq.wire.frame import Frame, FrameError, take_frames
-from rocketmq.wire.pacing import Pace
+from rocketmq.wire.pacing import Allowance, Pace
 from rocketmq.wire.security import tls_failure
 
 

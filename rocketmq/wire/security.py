@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketmq.wire.codes import ResponseCode
+from rocketmq.wire.endpoint import Networks
 from rocketmq.wire.frame import Frame
-from rocketmq.wire.networks import Networks
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 

@@ -1,7 +1,7 @@
 """Evaluation of alert rules: ``alerting.alerts`` from the rows that alert rules compare.
 
 An alert rule compares numbers of one row, so a tick reads only its own window. Two exceptions reach
-further back: growth (`spark.alerts.growth`) and group features (`spark.alerts.group_features`).
+further back: growth (`spark.alerts.group_features`) and group features (`spark.alerts.group_features`).
 How long an alert rule has been true matters to the life cycle of incidents only
 (`alerting.incidents.life_cycle`).
 
@@ -12,20 +12,127 @@ the threshold: the alert rule is true. Below it its outcome is unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from operator import or_
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.bounds import bound_in_sql
+from lake.clocks import Window
 from lake.schema import Table
 from lake.tables.alerting import ALERTS
-from lake.window import Window
-from spark.alerts.evaluated_rule import EvaluatedRule
-from spark.alerts.group_features import GroupFeature, features_in, with_features
-from spark.alerts.growth import NO_OUTAGE, Outages, windows_to_compare, with_growth
+from rocketmq.names import RETRY_PREFIX
+from spark.alerts.group_features import (
+    NO_OUTAGE,
+    GroupFeature,
+    Outages,
+    features_in,
+    windows_to_compare,
+    with_features,
+    with_growth,
+)
 from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
-from spark.alerts.speakers import applies, with_speakers
-from spark.columns import inside
+from spark.columns import inside, matches, with_new
+
+Match = Mapping[str, tuple[str, ...]]
+"""Column name to globs (``*``, ``?``), of which one must match."""
+
+
+class EvaluatedRule(Protocol):
+    """An alert rule as it applies to some subjects; at most one of a name applies to a subject.
+
+    Attributes:
+        name: unique among the alert rules.
+        kind: its kind, for the evidence.
+        source: the rows it is evaluated on, a key of `spark.alerts.sources.SOURCES`.
+        about_group: whether only one row of a group is evaluated; see `spark.alerts.evaluation`.
+        severity: ``critical`` | ``warning`` | ``info``.
+        value: SQL of the number it compares.
+        threshold: the number that the value is compared with.
+        condition: SQL of whether it is true of a row; NULL = unknown.
+        matches: conditions of which a subject has to match all.
+        excludes: conditions of which a subject must match none.
+        words: the statement of the evidence when the condition is true.
+        description: a sentence for people.
+        runbook: address of the runbook, None without one.
+        labels: names and values for the message.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def source(self) -> str: ...  # noqa: D102
+    @property
+    def about_group(self) -> bool: ...  # noqa: D102
+    @property
+    def severity(self) -> str: ...  # noqa: D102
+    @property
+    def value(self) -> str: ...  # noqa: D102
+    @property
+    def threshold(self) -> float: ...  # noqa: D102
+    @property
+    def condition(self) -> str: ...  # noqa: D102
+    @property
+    def matches(self) -> tuple[Match, ...]: ...  # noqa: D102
+    @property
+    def excludes(self) -> tuple[Match, ...]: ...  # noqa: D102
+    @property
+    def words(self) -> str: ...  # noqa: D102
+    @property
+    def description(self) -> str: ...  # noqa: D102
+    @property
+    def runbook(self) -> str | None: ...  # noqa: D102
+    @property
+    def labels(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+def applies(rule: EvaluatedRule) -> Column:
+    """Return whether a rule applies to a row."""
+    excluded = [~matches(match) for match in rule.excludes]
+    return reduce(lambda all_of, each: all_of & each, [*map(matches, rule.matches), *excluded])
+
+
+def with_speakers(
+    rows: DataFrame, rules: Sequence[EvaluatedRule]
+) -> tuple[DataFrame, Mapping[str, Column]]:
+    """Add columns of whether a row is the speaker of its group.
+
+    The row of the group's retry topic speaks for it where the rule applies to that row. Else, as
+    for a group that pops or a rule about some topics, the last of the topics by name does.
+
+    Args:
+        rows: those of groups.
+        rules: the rules, those of one name together with their overrides.
+
+    Returns:
+        The rows, and the added column of each rule about the whole group, by the rule's name.
+    """
+    named: dict[str, list[EvaluatedRule]] = {}
+    for rule in rules:
+        if rule.about_group:
+            named.setdefault(rule.name, []).append(rule)
+    columns: dict[str, Column] = {}
+    column_of: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    for name, own in named.items():
+        subjects = repr([(rule.matches, rule.excludes) for rule in own])
+        column_of[name] = shared.setdefault(subjects, f"speaks_for_group_{len(shared)}")
+        columns[column_of[name]] = _speaks(own)
+    speakers = {name: F.col(column) for name, column in column_of.items()}
+    return (with_new(rows, columns) if columns else rows), speakers
+
+
+def _speaks(rules: Sequence[EvaluatedRule]) -> Column:
+    topic = F.col("topic")
+    is_retry = topic == F.concat(F.lit(RETRY_PREFIX), F.col("consumer_group"))
+    candidate = F.when(reduce(or_, map(applies, rules)), F.struct(is_retry.alias("retry"), topic))
+    of_group = SparkWindow.partitionBy("snapshot_id", "consumer_group")
+    return topic == F.max(candidate).over(of_group)["topic"]
+
 
 INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 

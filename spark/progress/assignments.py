@@ -7,21 +7,90 @@ The queues that members hold of a topic show POP; a Java push consumer reports t
 either way (seen on 5.3.3).
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
-from lake.window import Window
-from rocketmq.allocation import READABLE
+from rocketmq.allocation import AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, READABLE, VIRTUAL_NODES
 from spark.columns import inside, reaching_back
-from spark.progress.expected_owners import expected_owners, ring
-from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY
-from spark.progress.users_own import of_users
+from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_users
 from tidemark.model.assignments import AssignmentState
+
+
+def expected_owners() -> Column:
+    """Return the owner of each of ``queues`` as an array; NULL for other strategies.
+
+    Needs a row with ``strategy``, ``topic``, ``queues`` (array of broker and queue id) and
+    ``members``, both in order, and ``ring``.
+    """
+    strategy = F.col("strategy")
+    return (
+        F.when(strategy == AVG, _by_place(_average))
+        .when(strategy == AVG_BY_CIRCLE, _by_place(lambda place: place % F.size("members")))
+        .when(strategy == CONSISTENT_HASH, _by_hash())
+    )
+
+
+def ring() -> Column:
+    """Return the hash ring of ``members`` for ``CONSISTENT_HASH``: an array of places, sorted.
+
+    It is a column of its own, because `expected_owners` would compute it for every queue.
+    """
+
+    def places(member: Column, index: Column) -> Column:
+        return F.transform(
+            F.sequence(F.lit(0), F.lit(VIRTUAL_NODES - 1)),
+            lambda place: F.struct(
+                _hash(F.concat(member, F.lit("-"), place.cast("string"))).alias("at"),
+                # The later of two places with the same hash comes first and counts.
+                (-index * VIRTUAL_NODES - place).alias("order"),
+                member.alias("member"),
+            ),
+        )
+
+    every = F.array_sort(F.flatten(F.transform("members", places)))
+    return F.when(F.col("strategy") == CONSISTENT_HASH, every)
+
+
+def _by_place(index: Callable[[Column], Column]) -> Column:
+    return F.transform("queues", lambda queue, place: F.get("members", index(place).cast("int")))
+
+
+def _average(place: Column) -> Column:
+    queues, members = F.size("queues"), F.size("members")
+    least, longer = F.floor(queues / members), queues % members
+    ahead = longer * (least + 1)
+    return F.when(place < ahead, F.floor(place / (least + 1))).otherwise(
+        longer + F.floor((place - ahead) / F.greatest(least, F.lit(1)))
+    )
+
+
+def _by_hash() -> Column:
+    def owner(queue: Column) -> Column:
+        at = _hash(
+            F.format_string(
+                "MessageQueue [topic=%s, brokerName=%s, queueId=%d]",
+                F.col("topic"),
+                queue["broker"],
+                queue["queue_id"],
+            )
+        )
+        ahead = F.filter("ring", lambda place: place["at"] >= at)
+        return F.coalesce(F.get(ahead, F.lit(0)), F.get("ring", F.lit(0)))["member"]
+
+    return F.transform("queues", owner)
+
+
+def _hash(text: Column) -> Column:
+    """Return the first 4 bytes of the MD5, unsigned."""
+    return F.conv(F.substring(F.md5(text), 1, 8), 16, 10).cast("bigint")
+
 
 HISTORY = timedelta(hours=1)
 """Time in which the previous owner of a queue is searched: inputs need ``raw.client_queues`` of

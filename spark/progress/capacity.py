@@ -21,12 +21,12 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.tables import progress
-from lake.window import Window
 from settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
-from spark.progress.rates import NEGLIGIBLE
+from spark.progress.throughput import NEGLIGIBLE
 from tidemark.model.health import Health
 
 PEAK = timedelta(days=7)

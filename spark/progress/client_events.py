@@ -13,13 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
-from lake.window import Window
 from spark.columns import SNAPSHOT, at_least_zero, inside, milliseconds
 from spark.progress.events import CLIENT_RESTARTED, member_changes
-from spark.progress.keys import GROUP_TOPIC_HISTORY
-from spark.progress.users_own import of_users
+from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
 from tidemark.model.assignments import AssignmentState
 from tidemark.model.queues import EventKind
 

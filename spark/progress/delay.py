@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.window import Window
+from lake.clocks import Window
 from spark.columns import KEY_HASH, QUEUE, at_least_zero, is_before, milliseconds, with_new
 from spark.progress.timeline import RUN
 from tidemark.model.queues import DelaySource

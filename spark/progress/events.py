@@ -9,11 +9,157 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.observation_steps import EVERY
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.consume_modes import is_lite
-from spark.progress.event_evidence import has_other_master, with_evidence
+from spark.progress.keys import topic_of_users
+from spark.progress.timeline import without_skew
 from tidemark.model.queues import EventKind
+
+
+def with_evidence(
+    compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, stats: DataFrame
+) -> DataFrame:
+    """Add online members and masters at both ends of a step, and the delivered messages.
+
+    Args:
+        compared: rows with ``snapshot_id``, ``previous_snapshot_id``, ``broker``,
+            ``consumer_group`` and ``topic``.
+        groups: ``progress.groups``, as for `spark.progress.events.events`.
+        clients: ``raw.clients``.
+        brokers: ``raw.brokers``.
+        stats: ``raw.broker_stats``.
+
+    Returns:
+        The same rows. A column of the step's begin is named ``previous_<name>``.
+    """
+    online = groups.select("snapshot_id", "consumer_group", "topic", "online")
+    starts = F.when(F.col("started_at").isNotNull(), F.struct("client_id", "started_at"))
+    members = clients.groupBy("snapshot_id", "consumer_group").agg(
+        F.collect_set("client_id").alias("members"),
+        F.collect_set(starts).alias("starts"),
+        F.flatten(F.collect_set("subscriptions.topic")).alias("subscribed"),
+        F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
+    )
+    boots = brokers.groupBy("snapshot_id", "broker").agg(
+        F.min_by(without_skew("booted_at"), "broker_id").alias("booted_at"),
+        F.min_by("address", "broker_id").alias("master"),
+    )
+    masters = _of_previous(boots, ["broker"], ["master"])
+    for frame, key, columns in (
+        (online, ["consumer_group", "topic"], ["online"]),
+        (members, ["consumer_group"], ["members", "starts", "subscribed", "filtered"]),
+    ):
+        compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
+            _of_previous(frame, key, columns), on=["previous_snapshot_id", *key], how="left"
+        )
+    return (
+        compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left")
+        .join(F.broadcast(masters), on=["previous_snapshot_id", "broker"], how="left")
+        .join(
+            _delivered(stats), on=["snapshot_id", "broker", "consumer_group", "topic"], how="left"
+        )
+    )
+
+
+def _filtered_topics() -> Column:
+    """Return the topics that a member subscribes to with a filter."""
+    all_messages = ("*", "")
+    filtered = F.filter(
+        "subscriptions",
+        lambda each: (
+            (each["expression_type"] == "SQL92")
+            | ~F.trim(F.coalesce(each["expression"], F.lit(""))).isin(*all_messages)
+        ),
+    )
+    return F.transform(filtered, lambda each: each["topic"])
+
+
+def _delivered(stats: DataFrame) -> DataFrame:
+    """Return messages a second that a broker and its slaves delivered in the last minute."""
+    return (
+        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        .groupBy("snapshot_id", "broker", "consumer_group", "topic")
+        .agg(F.sum("tps").alias("delivered_tps"))
+    )
+
+
+def _of_previous(frame: DataFrame, key: list[str], columns: list[str]) -> DataFrame:
+    """Rename columns and ``snapshot_id`` to ``previous_<name>``.
+
+    They are named, because a frame's own list of columns would make Spark resolve its plan.
+    """
+    renamed = [F.col(name).alias(f"previous_{name}") for name in ("snapshot_id", *columns)]
+    return frame.select(*key, *renamed)
+
+
+def has_other_master() -> Column:
+    """Return whether another replica is master than at the previous observation."""
+    return F.col("master") != F.col("previous_master")
+
+
+_NOT_OF_TOPICS = {
+    **dict.fromkeys(("consumer_group", "client_id", "likely_cause"), "string"),
+    **dict.fromkeys(("from_offset", "to_offset", "unowned_ms"), "bigint"),
+    **{"queue_id": "int", "previous_client_id": "string"},
+}
+"""Columns that events of topics do not have, and their types."""
+
+
+def topic_events(
+    topics: DataFrame, queue_offsets: DataFrame, steps: DataFrame, system_topics: NamedTopics = ()
+) -> DataFrame:
+    """Compute the events of topics of a window.
+
+    Args:
+        topics: ``raw.topics`` of the window and of every ``previous_snapshot_id``.
+        queue_offsets: valid ``raw.queue_offsets`` of them.
+        steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
+        system_topics: system topics that their names do not show, by cluster.
+
+    Returns:
+        One row per step and topic with fewer ``read_queues``, with the columns of
+        `lake.tables.progress.EVENTS`. ``messages`` are those of the queues in between; as they
+        were before, where the later snapshot does not have them, as of queues without a commit.
+    """
+    seen = F.broadcast(steps.where("NOT down"))
+    now = topics.select("snapshot_id", "broker", "topic", F.col("read_queues").alias("now"))
+    before = topics.select(
+        F.col("snapshot_id").alias("previous_snapshot_id"),
+        *("broker", "topic", F.col("read_queues").alias("before")),
+    )
+    shrunk = (
+        now.join(seen, on=["snapshot_id", "broker"], how="inner")
+        .join(before, on=["previous_snapshot_id", "broker", "topic"], how="inner")
+        .where((F.col("now") < F.col("before")) & topic_of_users(system_topics))
+        .select(
+            *SNAPSHOT, "previous_snapshot_id", "previous_at", "broker", "topic", "now", "before"
+        )
+    )
+    stored = queue_offsets.select(
+        F.col("snapshot_id").alias("stored_in"),
+        *("broker", "topic", "queue_id"),
+        (F.col("max_offset") - F.col("min_offset")).alias("stored"),
+    )
+    is_of_step = F.col("stored_in").isin(F.col("snapshot_id"), F.col("previous_snapshot_id"))
+    is_lost = F.col("queue_id").between(F.col("now"), F.col("before") - 1)
+    key = [*SNAPSHOT, "previous_at", "broker", "topic", "now", "before"]
+    is_now = F.col("stored_in") == F.col("snapshot_id")
+    left = F.when(is_of_step & is_lost, F.col("stored"))
+    found = (
+        stored.join(F.broadcast(shrunk), on=["broker", "topic"], how="right")
+        .groupBy(*key, "queue_id")
+        .agg(F.max_by(left, F.when(left.isNotNull(), is_now.cast("int"))).alias("left"))
+        .groupBy(*key)
+        .agg(F.try_sum("left").alias("messages"))
+    )
+    unknown = {name: F.lit(None).cast(kind) for name, kind in _NOT_OF_TOPICS.items()}
+    evidence = F.format_string("read queues %d, before %d", "now", "before")
+    return with_new(
+        found, unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence}
+    ).select(*progress.EVENTS.column_names)
+
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 """A queue as a group, or a broadcasting client, consumes it, within a step."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from settings.history import DEFAULT_HISTORY
+from settings.sections import DEFAULT_HISTORY
 from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum, with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.subscriptions import ALL_TAGS, meaning

@@ -10,20 +10,21 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
-from lake.window import Window
 from rocketmq import names
 from spark.columns import at_least_zero, inside, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
-from spark.progress.group_members import (
+from spark.progress.group_sums import (
+    OF_WORST_CLIENT,
     REPORTED_OF_GROUP,
     group_members,
+    sums_of_worst_clients,
     without_leftover_commits,
 )
-from spark.progress.group_sums import OF_WORST_CLIENT, sums_of_worst_clients
-from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
+from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID, of_users
 from spark.progress.popped import (
     NO_WITNESSES,
     Witnesses,
@@ -36,9 +37,8 @@ from spark.progress.unknown_queues import (
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
+    unreachable_messages,
 )
-from spark.progress.unreachable_queues import unreachable_messages
-from spark.progress.users_own import of_users
 from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource, SnapshotStatus
 
 HEALTH = {column.name for column in progress.HEALTH}

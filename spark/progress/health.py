@@ -23,7 +23,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.window import Window
+from lake.clocks import Window
 from rocketmq.names import RETRY_PREFIX
 from settings.health import DEFAULTS, Override, Thresholds
 from spark.columns import inside, matches, milliseconds, with_new

@@ -4,14 +4,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
-from lake.window import Window
 from rocketmq import names
 from rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 from spark.columns import inside
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
-from spark.progress.users_own import of_users
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, of_users
 from tidemark.model.assignments import IdleReason
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
-from lake.window import Window
 from rocketmq.consume_modes import Witness
-from settings.history import DEFAULT_HISTORY, HistorySettings
+from settings.sections import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     HASHED,
     KEY_HASH,
@@ -44,18 +44,19 @@ from spark.progress.keys import (
     GROUP_ID,
     GROUP_TOPIC_HISTORY,
     QUEUE_ID,
+    of_users,
 )
-from spark.progress.observed import (
+from spark.progress.throughput import drain_seconds, rates
+from spark.progress.timeline import (
     CLOCK,
     OBSERVED_QUEUE,
     by_our_clock,
+    observations,
+    steps,
     with_source,
     without_skew,
 )
-from spark.progress.rates import drain_seconds, rates
-from spark.progress.timeline import observations, steps
-from spark.progress.unreachable_queues import SNAPSHOT_QUEUE, unreachable_queues
-from spark.progress.users_own import of_users
+from spark.progress.unknown_queues import SNAPSHOT_QUEUE, unreachable_queues
 from tidemark.model.queues import Condition
 from tidemark.model.snapshots import SnapshotSource
 
@@ -123,7 +124,7 @@ def queues(
         settings: over which times rates are computed.
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
-        sources: as for `spark.progress.observed.with_source`.
+        sources: as for `spark.progress.timeline.with_source`.
         nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
             offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.

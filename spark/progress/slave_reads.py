@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.tables import progress
-from lake.window import Window
 from spark.columns import SNAPSHOT, inside, milliseconds
 from spark.progress.events import ONLY_OF_CLIENTS
 from tidemark.model.queues import EventKind

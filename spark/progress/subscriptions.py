@@ -9,8 +9,8 @@ report one subscription for the whole group; only members report their own
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.tables import progress
-from lake.window import Window
 from rocketmq import names
 from spark.columns import inside
 from spark.progress.keys import GROUP

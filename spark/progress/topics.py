@@ -10,12 +10,12 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.clocks import HOUR, Window
 from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
-from lake.window import HOUR, Window
 from rocketmq import names
-from settings.history import DEFAULT_HISTORY, HistorySettings
+from settings.sections import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     KEY_HASH,
     QUEUE,
@@ -29,11 +29,10 @@ from spark.columns import (
     with_previous,
 )
 from spark.progress.delay import with_times
-from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
+from spark.progress.keys import topic_of_users
 from spark.progress.queues import RawFrames
-from spark.progress.rates import rates
-from spark.progress.timeline import observations, steps
-from spark.progress.users_own import topic_of_users
+from spark.progress.throughput import rates
+from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.model.topics import UnreadableReason
@@ -70,7 +69,7 @@ def topics(
             it should hold and does not.
         window: the window to compute.
         settings: over which times rates are computed.
-        sources: as for `spark.progress.observed.with_source`.
+        sources: as for `spark.progress.timeline.with_source`.
         system_topics: system topics that their names do not show, by cluster.
         metrics: ``raw.topic_metrics`` of the window; None where there are none.
 

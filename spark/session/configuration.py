@@ -1,5 +1,6 @@
 """Configuration of a Spark session: in this process, of a cluster, or of a Connect server."""
 
+import math
 import os
 import re
 import sys
@@ -13,11 +14,113 @@ from pyspark.sql import functions as F
 
 from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
-from settings.spark import DEFAULT_SPARK, SparkSettings
-from spark.session.java import require_java
+from settings.home import Home
+from settings.java import path_of, version_of
+from settings.sections import DEFAULT_SPARK, SparkSettings
 from spark.session.packages import fetched_once, jars_config
-from spark.session.reaching import admitted, impatient, quiet, reach, reach_master
-from spark.session.sizes import LEAVES, TASK_ROWS, config_for
+from spark.session.reaching import UnreachableError, admitted, impatient, quiet, reach, reach_master
+
+FEW_ROWS, MANY_ROWS = 5_000, 200_000
+"""Largest number of rows of a small window, and of one that is not large."""
+
+TASK_ROWS = 50_000
+"""Rows that one task computes in about the time in which a plan of a few tasks starts."""
+
+SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+LARGE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "10MB",
+    "spark.sql.constraintPropagation.enabled": "true",
+}
+
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    # Java interprets longer methods for ever; Spark then splits them where it can.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.subexpressionElimination.enabled": "true",
+}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
+}
+
+LEAVES = "spark.sql.leafNodeDefaultParallelism"
+"""Setting of the number of parts into which Spark cuts rows from Python."""
+
+
+def config_for(rows: int, slots: int) -> dict[str, str]:
+    """Return the settings of a session that works on about so many rows of offsets.
+
+    Args:
+        rows: of the window.
+        slots: how many tasks the Spark runs at a time.
+    """
+    parts = str(partitions(rows, slots))
+    return (
+        (LARGE if rows > MANY_ROWS else SMALL)
+        | (COMPILED if rows > FEW_ROWS else INTERPRETED)
+        | {"spark.sql.shuffle.partitions": parts, LEAVES: parts}
+    )
+
+
+def partitions(rows: int, slots: int) -> int:
+    """Return the number of parts of a computation on so many rows.
+
+    Few rows are one part on any cluster, because a shuffle costs more than it gains. Many rows are
+    at least one part per slot, and more parts with more rows; adaptive planning joins small ones.
+
+    Args:
+        rows: about how many rows of offsets.
+        slots: how many tasks the Spark runs at a time.
+    """
+    parts = max(1, math.ceil(rows / TASK_ROWS))
+    return max(parts, slots) if rows > MANY_ROWS else min(parts, max(slots, 1))
+
+
+def password_file(home: Home, catalog: CatalogConfig) -> dict[str, str]:
+    """Write the password of the catalog's address, and return the variable that names the file.
+
+    Without a password in the address the variable stays as the environment has it: PostgreSQL's
+    drivers for Java and Python both read the file that ``PGPASSFILE`` names.
+    """
+    if catalog.password is None:
+        return {}
+    home.make()
+    home.engine.mkdir(exist_ok=True)
+    file = home.engine / "pgpass"
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(catalog.password + "\n")
+    return {"PGPASSFILE": str(file)}
+
+
+OLDEST, NEWEST = 17, 23
+"""Spark 4.1 is compiled for Java 17. When it starts, Hadoop's `UserGroupInformation` calls
+`javax.security.auth.Subject.getSubject`, which throws from Java 24 on."""
+
+REMEDY = f"install a JDK of Java {OLDEST} to {NEWEST}, or name the one there is with JAVA_HOME"
+
+
+def require_java() -> None:
+    """Check that Spark runs on the Java that it will find.
+
+    Raises:
+        UnreachableError: there is none, or Spark does not run on it.
+    """
+    path = path_of("java")
+    if path is None:
+        raise UnreachableError(f"no java on PATH or in JAVA_HOME: {REMEDY}")
+    version = version_of(path)
+    if version is None or not OLDEST <= version <= NEWEST:
+        shown = f"Java {version}" if version else "no Java of a known version"
+        raise UnreachableError(f"{path} is {shown}, on which Spark does not run: {REMEDY}")
+
 
 LOCAL_MASTER = "local[*]"
 

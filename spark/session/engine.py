@@ -21,11 +21,9 @@ from lake.leases import FileLeases
 from lake.processes import start_of
 from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
-from settings.spark import DEFAULT_SPARK, SparkSettings
-from spark.session.configuration import LOCAL_MASTER, driver_config
-from spark.session.java import require_java
+from settings.sections import DEFAULT_SPARK, SparkSettings
+from spark.session.configuration import LOCAL_MASTER, driver_config, password_file, require_java
 from spark.session.packages import fetched_once, packages_of
-from spark.session.passwords import password_file
 from spark.session.reaching import UnreachableError
 
 START_SECONDS = 180

@@ -6,8 +6,8 @@ import pytest
 from assets.metadata import key_of
 from assets.partitions import PARTITION, PENDING, partition_key, range_tags
 from assets.run import Run
+from lake.clocks import Window
 from lake.tables import progress, raw
-from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings

@@ -9,9 +9,9 @@ from assets.computed import COMPUTED
 from assets.metadata import key_of
 from assets.partitions import range_tags
 from assets.run import recorded_tables
+from lake.clocks import Window
 from lake.history import computed_ids, pending_window
 from lake.tables import alerting, progress, quality, raw
-from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings

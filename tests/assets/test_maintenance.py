@@ -13,11 +13,11 @@ from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.failures import RefusedError
 from lake.leases import LostError
 from lake.retention import Retention, raw_since
 from lake.tables import alerting, progress, quality, raw
-from lake.window import HOUR, Window
 from settings.environment import Settings
 from settings.home import Home
 from tests.support.table_rows import frame, minute

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from assets.metadata import key_of
 from assets.partitions import computable_since, first_hour, partition_key
+from lake.clocks import HOUR, ceil_hour, floor_hour
 from lake.retention import remember_raw_since
 from lake.tables import progress
-from lake.window import HOUR, ceil_hour, floor_hour
 from orchestration.definitions import build
 from settings.environment import Settings
 

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from assets.reader import Reader
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.run_plan import RunPlan
 from lake.tables import TABLES
-from lake.window import Window
-from spark.session.sizes import MANY_ROWS
+from spark.session.configuration import MANY_ROWS
 from tests.support.table_rows import frame, minute
 
 pytestmark = pytest.mark.spark

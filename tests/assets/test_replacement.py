@@ -6,9 +6,9 @@ import pytest
 
 from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
-from lake.maintenance import compaction
+from lake.clocks import Window
+from lake.retention import compaction
 from lake.tables import progress
-from lake.window import Window
 from tests.support.table_rows import NOON, arrow, frame, minute, minutes
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ from alerting.rules.files import load_rules
 from assets import alerting, rule_evaluation
 from lake import history
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.run_plan import plan_run
 from lake.tables import progress, raw
 from lake.tables.alerting import ALERTS, INCIDENTS
-from lake.window import Window
 from settings.home import Home
 from spark.alerts.evaluation import evaluate
 from tests.spark.alerts.test_evaluation import named

@@ -11,14 +11,14 @@ from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, range_tags
 from assets.run import Run
 from lake import history, run_plan
+from lake.clocks import Window
 from lake.retention import remember_raw_since
 from lake.run_plan import ALL_RAW, Validation, plan_run
 from lake.tables import progress, quality
-from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import TICK
 from settings.environment import Settings
-from settings.history import DEFAULT_HISTORY
+from settings.sections import DEFAULT_HISTORY
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot
 
 QUARANTINED = {

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from expectations.validation_results import ValidationResult, result_rows
+from lake.clocks import HOUR, Window, floor_hour
 from lake.decisions import DROPPED, Decision
-from lake.hidden_queues import read_quarantine
 from lake.run_plan import (
     ALL_RAW,
     NOT_VALIDATED,
@@ -18,7 +18,7 @@ from lake.run_plan import (
     tables_with_quarantined_rows,
 )
 from lake.tables import quality, raw
-from lake.window import HOUR, Window, floor_hour
+from lake.unreachable_brokers import read_quarantine
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
 WINDOW = Window(START, START + HOUR)

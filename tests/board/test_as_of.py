@@ -7,8 +7,8 @@ from fastapi.testclient import TestClient
 
 from board.store import Store
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.tables import raw
-from lake.window import Window
 from tests.support.board_home import CLUSTER, add_snapshot, group, now
 
 HTML = {"Accept": "text/html"}

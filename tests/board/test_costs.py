@@ -15,7 +15,7 @@ from anyio import to_thread
 from fastapi.testclient import TestClient
 
 from board.application import SWITCH_SECONDS, THREADS, application
-from board.limits import Limits
+from board.middleware import Limits
 from board.store import Store
 from lake.catalog import Lake
 from tests.support.asgi import respond

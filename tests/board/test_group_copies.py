@@ -13,8 +13,8 @@ from board.data_files import DataFiles
 from board.group_copies import MOST, GroupCopies
 from board.store import Store
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.tables import progress
-from lake.window import Window
 from settings.home import Home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
 from tests.support.lake_copies import copied

@@ -11,7 +11,7 @@ from board.scrape import MetricsKeeper
 from board.store import Store
 from lake.catalog import Lake
 from lake.tables import alerting, raw
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 from tests.support import board_home
 from tests.support.scrape import Samples, scraped, value
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from board.segments import SegmentsMiddleware, part
+from board.middleware import SegmentsMiddleware, part
 
 
 @pytest.mark.parametrize(

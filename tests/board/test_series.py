@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from board.series import MOST_POINTS, series, step_for
-from lake.window import Window
+from board.group_history import MOST_POINTS, series, step_for
+from lake.clocks import Window
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from board.application import application
 from board.store import Store
 from lake.catalog import Lake
-from lake.table_creation import VERSION_PROPERTY
+from lake.table_versions import VERSION_PROPERTY
 from lake.tables import progress
 from settings.home import Home
 from tests.support import board_home

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from board.as_of import PastRows
 from board.data_files import DataFiles
+from board.past import PastRows
 from board.store import Store
 from board.trends import STEP, read_trends
 from lake.catalog import Lake

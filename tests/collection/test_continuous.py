@@ -225,7 +225,7 @@ def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monke
         responds.wait(30)
         raise OSError("no response")
 
-    monkeypatch.setattr("collection.waiting.copy_landed", hang)
+    monkeypatch.setattr("collection.continuous.copy_landed", hang)
     reported, shared = [], Shared.of_home(home)
 
     async def main():
@@ -289,7 +289,7 @@ def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monk
             raise ValueError("no such type")
         land(place, found)
 
-    monkeypatch.setattr("collection.waiting.land", refuse)
+    monkeypatch.setattr("collection.continuous.land", refuse)
     clusters = [Cluster((GONE,), "broken"), Cluster((GONE,), "gone")]
     _, complained = watching(
         home, clusters, 0.05, lambda reported, complained: len(reported) > 2 < len(complained)

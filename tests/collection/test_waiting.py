@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from collection.continuous import Landings
-from collection.waiting import Waiting
+from collection.continuous import Landings, Waiting
 from lake.landing import land, landed
 from lake.landing_places import Disk
 from settings.home import Home

@@ -16,7 +16,7 @@ from board.metrics.endpoint import SOURCES
 from board.store import Store
 from lake.catalog import CatalogConfig, Lake
 from settings.home import Home
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 from tests.support import board_home, metrics_home
 from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, until
 from tests.support.served import served

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.window import HOUR, floor_hour
+from lake.clocks import HOUR, floor_hour
 from settings.home import Home
 from tests.support.cluster_history import PAST, computed, put
 from tests.support.homes import warmed

@@ -10,8 +10,8 @@ from sqlalchemy.engine import make_url
 
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.clocks import HOUR
 from lake.failures import DamagedError
-from lake.window import HOUR
 from settings.home import Home
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
@@ -19,7 +19,7 @@ from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri
 from tests.support.spark_cluster import Standalone, executor_settings
-from tidemark.backend_checks import check_catalog
+from tidemark.checks import check_catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 

@@ -7,7 +7,7 @@ import pytest
 from settings.environment import Settings
 from tests.support.homes import ROOT
 from tests.support.servers import create_database, driver_uri
-from tidemark.backend_checks import check_dagster
+from tidemark.checks import check_dagster
 from tidemark.errors import CommandError
 
 pytestmark = pytest.mark.deployment

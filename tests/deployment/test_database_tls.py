@@ -8,8 +8,8 @@ from lab.security import write_certificates
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.leases import RUN
-from settings.catalog import CatalogSettings
 from settings.home import Home
+from settings.sections import CatalogSettings
 from tests.deployment.conftest import MINUTES, START
 from tests.support.cluster_history import computed, put
 from tests.support.homes import run

@@ -28,8 +28,8 @@ from lake.catalog_config import CatalogConfig
 from lake.landing import landed
 from lake.tables.progress import SNAPSHOTS
 from settings.home import Home
+from spark.session.configuration import password_file
 from spark.session.packages import packages_of
-from spark.session.passwords import password_file
 from tests.support.cluster_history import COMPUTED, rows
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import TIDEMARK, environment, run, warmed

@@ -6,8 +6,8 @@ from sqlalchemy import create_engine, text
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.leases import RUN
-from settings.catalog import CatalogSettings
 from settings.home import Home
+from settings.sections import CatalogSettings
 from tests.assets.test_fences import TABLE, refused, row, stopped
 from tests.support.servers import driver_uri, postgresql
 

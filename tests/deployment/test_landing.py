@@ -17,9 +17,9 @@ from lake.loading import load
 from lake.retention import remove_landed
 from lake.tables import progress, raw
 from rocketmq.records import TABLES
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
+from settings.sections import CatalogSettings, ObjectStore
 from tests.support.cluster_history import Minute, snapshot
 
 pytestmark = pytest.mark.deployment

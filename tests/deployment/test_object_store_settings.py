@@ -17,10 +17,10 @@ import pyspark
 import pytest
 from pyiceberg.io import load_file_io
 
-from lab.java import find
+from lab.jars import find
 from lake.catalog_config import CatalogConfig
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
+from settings.sections import CatalogSettings, ObjectStore
 from spark.session.packages import packages_of
 from tests.support.jars import jars
 

@@ -24,8 +24,8 @@ from lab.large import Large
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables.progress import SNAPSHOTS
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
+from settings.sections import CatalogSettings, ObjectStore
 from tests.support.cluster_history import COMPUTED, rows
 from tests.support.command_lines import DEPLOY
 from tests.support.homes import warmed

@@ -9,7 +9,7 @@ import pytest
 
 from alerting.rules.files import load_rules
 from expectations import brought_suites, tolerances
-from settings import health, machines_file
+from settings import health, machines
 from settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "inhibit": load_rules,
     "receivers": load_rules,
     "health": mistakes_of_entries(health.read),
-    "capacity": mistakes_of_entries(machines_file.read),
+    "capacity": mistakes_of_entries(machines.read),
     "quality": mistakes_of_entries(tolerances.read),
 }
 """First key of a file to its reader, which raises or fails for a mistake."""

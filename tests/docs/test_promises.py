@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from board import application, connections, limits, live_snapshots, passwords
+from board import application, connections, live_snapshots, middleware, passwords
 
 ROOT = Path(__file__).parents[2]
 FAILURES, BOARD = (
@@ -45,7 +45,7 @@ def test_each_promise_names_tests_that_exist(page: str) -> None:
 
 
 def test_bounds_of_the_board_are_those_of_the_code() -> None:
-    of_parts = limits.Limits()
+    of_parts = middleware.Limits()
     sizes = (of_parts.head, of_parts.address, of_parts.part, of_parts.body)
     rows = re.findall(r"^\| (.+) \|$", BOARD, re.MULTILINE)
     bounds = {row.split(" | ")[0]: row.split(" | ")[1] for row in rows if row.count(" | ") == 2}

@@ -12,7 +12,7 @@ import great_expectations.expectations as gxe
 import pytest
 
 from assets.partitions import partition_key
-from lake.window import HOUR, floor_hour
+from lake.clocks import HOUR, floor_hour
 from settings.home import Home
 from spark.session.engine import Engine
 from tests.support.browser import browser_page

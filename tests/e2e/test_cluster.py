@@ -11,7 +11,7 @@ from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.query import select
 from lake.tables import TABLES
-from live.clocks import remove_skew
+from live.history_times import remove_skew
 from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.target import ClusterTarget

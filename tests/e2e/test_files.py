@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lake.clocks import HOUR, floor_hour
 from lake.landing import land
 from lake.query import select
 from lake.tables import TABLES
-from lake.window import HOUR, floor_hour
 from rocketmq.records import ConsumerOffset, Snapshot
 from tests.support.cluster_history import Minute, offsets, put, snapshot
 

@@ -14,11 +14,10 @@ import pytest
 
 from board.api.plan import problems_of
 from lab.cluster import LabCluster
-from lab.errors import LabError
 from lab.grpc_clients import GrpcClients
-from lab.layout import free_port_base
+from lab.layout import LabError, free_port_base
 from live.lag import group_rows
-from rocketmq.admin.lite import read_lite_topic
+from rocketmq.admin.pop import read_lite_topic
 from rocketmq.collector import collect_snapshot
 from rocketmq.records import LeftOut, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions

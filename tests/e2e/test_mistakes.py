@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from lake.clocks import HOUR, floor_hour
 from lake.landing import land
 from lake.tables import alerting, progress
-from lake.window import HOUR, floor_hour
 from rocketmq.records import (
     Broker,
     Client,

@@ -13,9 +13,9 @@ import pytest
 
 from assets.metadata import key_of
 from assets.partitions import partition_key
+from lake.clocks import HOUR, Window, floor_hour
 from lake.retention import remember_raw_since
 from lake.tables import TABLES, progress, raw
-from lake.window import HOUR, Window, floor_hour
 from live.lag import LARGEST, group_rows
 from rocketmq.records import Snapshot
 from tests.support.cluster_history import (

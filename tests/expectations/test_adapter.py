@@ -21,10 +21,10 @@ from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import ValidationResult, result_rows
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.decisions import DROPPED, RELEASED, QuarantinedRow
 from lake.tables import TABLES
 from lake.tables.quality import RESULTS
-from lake.window import Window
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 
 Row = dict[str, Any]

@@ -81,8 +81,7 @@ def counts(results: dict[str, Any]) -> dict[str, tuple[bool, int, int]]:
 
 @pytest.mark.spark
 def test_built_in_types_count_as_great_expectations_does(spark: SparkSession) -> None:
-    from expectations.gx_built_in import CONDITION
-    from expectations.gx_suite import gx_expectations
+    from expectations.gx_suite import CONDITION, gx_expectations
 
     annotated = annotate(GROUPS.name, {GROUPS.name: frame(spark, GROUPS, rows())})
     ours = gx_expectations(DECLARED)

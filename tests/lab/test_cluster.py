@@ -14,7 +14,7 @@ import pytest
 
 from lab import faults, layout, probe
 from lab.cluster import WORKLOAD, LabCluster
-from lab.errors import LabError
+from lab.layout import LabError
 from lab.workloads import GROUPS, TOPICS
 from rocketmq.admin import requests as admin
 from rocketmq.admin.responses import ConsumerOffsetTable

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from lab import layout
-from lab.errors import LabError
+from lab.layout import LabError
 
 
 def test_documented_layout():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake.arrow_arrays import arrow_array
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRING_MAP, STRINGS, TIMESTAMP
+from lake.typed_rows import arrow_array
 
 STEP = pa.struct([("name", STRING), ("tags", STRINGS), ("at", TIMESTAMP)])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))

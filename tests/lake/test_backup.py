@@ -17,15 +17,15 @@ from lake.backup import BackupError, backup, restore
 from lake.backup_folder import contents_of, finish
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.clocks import HOUR, Window, floor_hour
 from lake.landing import landed
 from lake.leases import RUN, LeaseError
 from lake.leases import TABLES as MAKING
 from lake.loading import load
 from lake.tables import TABLES, raw
-from lake.window import HOUR, Window, floor_hour
 from orchestration.instance.files import prepare
-from settings.catalog import CatalogSettings
 from settings.home import Home
+from settings.sections import CatalogSettings
 from tests.support.cluster_history import PAST, put
 from tests.support.homes import run
 

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lake.catalog import Lake
+from lake.clocks import Window
 from lake.conditions import one_of
 from lake.failures import DamagedError
 from lake.query import QueryError, select
-from lake.table_creation import create
-from lake.table_versions import OlderTablesError
+from lake.table_versions import OlderTablesError, create
 from lake.tables import TABLES, alerting, progress, raw
 from lake.upgrading import upgrade
-from lake.window import Window
 from settings.basics import BasicSettings
 from settings.home import Home
 

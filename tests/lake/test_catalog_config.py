@@ -11,9 +11,9 @@ from sqlalchemy.exc import OperationalError
 
 from lake.catalog_config import CatalogConfig
 from lake.postgresql import PostgresqlLeases
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
+from settings.sections import CatalogSettings, ObjectStore
 
 HOME = Home.of("/srv/tidemark")
 STORE = ObjectStore("http://store:9000", "eu-central-1", path_style=True)

@@ -1,9 +1,9 @@
 """Where windows of counters begin in our own history."""
 
+from lake.clocks import Window
 from lake.counter_windows import CounterWindow
 from lake.run_plan import plan_run
 from lake.tables import raw
-from lake.window import Window
 from tests.support.loaded_snapshots import TICK, at, load, name, of_files, snapshot
 
 

@@ -3,9 +3,9 @@
 from dataclasses import asdict, replace
 from datetime import timedelta
 
+from lake.clocks import HOUR, Window, floor_hour
 from lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, quarantined_rows
 from lake.tables.quality import DECISIONS, QUARANTINE
-from lake.window import HOUR, Window, floor_hour
 from tests.support.table_rows import NOON
 
 ROW = Decision(

@@ -8,8 +8,8 @@ import pytest
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables import TABLES
-from settings.catalog import CatalogSettings
 from settings.home import Home
+from settings.sections import CatalogSettings
 from tests.support.servers import postgresql
 
 pytestmark = pytest.mark.slow

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lake import parts
+from lake import replacement
+from lake.clocks import HOUR, Window
 from lake.history import loaded_snapshots, pending_after, pending_window, whole_clusters
 from lake.tables import raw
-from lake.window import HOUR, Window
 from tests.support.loaded_snapshots import (
     NOON,
     TICK,
@@ -115,7 +115,7 @@ def rows_of_three_hours(lake, monkeypatch):
         row = {"snapshot_id": f"lab-{60 * hour}", "observed_at": at(60 * hour), "cluster": "lab"}
         queues = [row | {"broker": "a", "topic": "t", "queue_id": number} for number in range(2)]
         lake.append(raw.QUEUE_OFFSETS, queues)
-    monkeypatch.setattr(parts, "PART_ROWS", 2)
+    monkeypatch.setattr(replacement, "PART_ROWS", 2)
     return lake
 
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lake.clocks import Window
 from lake.hourly_peaks import replace_peaks
 from lake.tables import progress
-from lake.window import Window
 from tests.support.table_rows import arrow, minute, minutes
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from lake.catalog import Lake
 from lake.history import loaded_snapshots
-from lake.listed_groups import listing_all_groups
+from lake.nearest_queues import listing_all_groups
 from lake.tables import raw
 from tests.support.table_rows import arrow, minutes, snapshot_id
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lake.catalog import Lake
-from lake.maintenance import FILES, compaction, expiry, orphan_removal, removal, remove_leftovers
+from lake.clocks import HOUR
+from lake.retention import FILES, compaction, expiry, orphan_removal, removal, remove_leftovers
 from lake.tables import quality
-from lake.window import HOUR
 from tests.support.table_rows import NOON, minutes
 
 pytestmark = pytest.mark.spark

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from lake import hidden_queues
-from lake.hidden_queues import read_quarantine, united
+from lake import unreachable_brokers
+from lake.clocks import Window
 from lake.observation_steps import EVERY, with_lacking
 from lake.run_plan import plan_run
 from lake.tables import quality
-from lake.window import Window
+from lake.unreachable_brokers import read_quarantine, united
 from tests.support.loaded_snapshots import (
     BOTH,
     NOON,
@@ -105,7 +105,7 @@ def test_a_step_names_the_quarantined_rows_of_its_ends(lake, table, row, lacking
 
 
 def test_very_many_quarantined_rows_hide_every_queue(lake, monkeypatch):
-    monkeypatch.setattr(hidden_queues, "MANY", 1)
+    monkeypatch.setattr(unreachable_brokers, "MANY", 1)
     load(lake, snapshot(0), snapshot(1))
     row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": ORDERS_OF_A}
     lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(0)}] * 2)

@@ -1,8 +1,8 @@
 """The snapshots that hold the previous observation of every queue."""
 
+from lake.clocks import Window
 from lake.run_plan import plan_run
 from lake.tables import quality
-from lake.window import Window
 from settings.environment import Settings
 from tests.support.loaded_snapshots import BOTH, at, load, name, of_files, snapshot, window
 

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from itertools import pairwise
 
+from lake.clocks import Window
 from lake.recent_observations import PAUSE
 from lake.run_plan import plan_run
-from lake.window import Window
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 
 

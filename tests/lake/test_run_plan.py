@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from lake.clocks import Window
 from lake.recent_observations import Observation
 from lake.run_plan import RunPlan, plan_run
 from lake.tables import progress, quality, raw
-from lake.window import Window
 from settings.constants import MEMORY
 from settings.environment import Settings
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot, window

@@ -1,8 +1,8 @@
 """Brokers that snapshots lack, and where they were last seen."""
 
+from lake.clocks import Window
 from lake.run_plan import plan_run
 from lake.unreachable_brokers import UnreachableBroker
-from lake.window import Window
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 
 

@@ -15,8 +15,13 @@ from lake.catalog import NAME, Lake
 from lake.catalog_config import CatalogConfig
 from lake.decisions import decisions
 from lake.leases import RUN
-from lake.table_creation import VERSION, VERSION_PROPERTY
-from lake.table_versions import OlderTablesError, VersionError, version_of
+from lake.table_versions import (
+    VERSION,
+    VERSION_PROPERTY,
+    OlderTablesError,
+    VersionError,
+    version_of,
+)
 from lake.tables import TABLES, alerting, progress, raw
 from lake.upgrading import left_to_do, upgrade
 from settings.home import Home

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake.window import Window, ceil_hour, floor_hour
+from lake.clocks import Window, ceil_hour, floor_hour
 from tests.support.loaded_snapshots import TICK, at
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from live import broker_times
 from live.broker_times import Limits, requested, requests_needed
-from live.clocks import remove_skew
+from live.history_times import remove_skew
 from live.lag import group_rows
 from live.store_times import StoreTime, undated
-from rocketmq.admin.deep_responses import TimeSpan
+from rocketmq.admin.deep_requests import TimeSpan
 from rocketmq.names import OffsetKey
 from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
-from rocketmq.snapshot.broker_clock import NEVER_CONSUMES
+from rocketmq.snapshot.broker_reading import NEVER_CONSUMES
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.errors import RequestTimeoutError
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from live.clocks import remove_skew
+from live.history_times import remove_skew
 from rocketmq.records import Broker, QueueOffset, Snapshot
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)

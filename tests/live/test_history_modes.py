@@ -7,8 +7,8 @@ import pytest
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables.progress import QUEUES, SNAPSHOTS
-from live import history_modes
-from live.clocks import ByOurClock
+from live import consume_modes
+from live.history_times import ByOurClock
 from live.lag import group_rows
 from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
@@ -45,7 +45,7 @@ def test_a_mode_is_remembered_when_the_members_have_left(lake: Lake) -> None:
     computed(lake, 2, popped=("pull", 0), gone=("pop", 0))
     computed(lake, 1, popped=("pop", 3), old=("pop", 23.5), pulled=("pull", 0), never=(None, None))
     snapshot = taken(popped=None, old=None, pulled=None, never=None, gone=None, reported="pull")
-    modes = history_modes.read(CatalogConfig.of(lake.home), snapshot)
+    modes = consume_modes.read(CatalogConfig.of(lake.home), snapshot)
     assert modes == {("g", "popped"): "pop", ("g", "pulled"): "pull"}, "of the newest, for a day"
     rows = {row["topic"]: row for row in group_rows(snapshot, remembered=modes)}
     marks = {topic: row["lag_is_lower_bound"] for topic, row in rows.items()}
@@ -64,4 +64,4 @@ def test_what_the_snapshot_shows_outweighs_memory(shown: str, mode: str) -> None
 
 
 def test_a_home_without_computed_snapshots_remembers_nothing(lake: Lake) -> None:
-    assert history_modes.read(CatalogConfig.of(lake.home), taken(orders=None)) == {}
+    assert consume_modes.read(CatalogConfig.of(lake.home), taken(orders=None)) == {}

@@ -10,7 +10,7 @@ import pytest
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables import TABLES
-from live import broker_times, delays, history_times
+from live import broker_times, history_times, lag
 from live.history_times import Limits, read
 from live.lag import group_rows
 from live.store_times import Observation, Step, StoreTime, StoreTimes, group_queue, undated
@@ -215,7 +215,7 @@ def test_brokers_date_few_messages_and_history_the_rest(home, write, monkeypatch
         return times
 
     monkeypatch.setattr(broker_times, "requested", exact)
-    times = delays.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
+    times = lag.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
     rows = {row["topic"]: row for row in group_rows(taken, times)}
     assert requested == [["t", "u"]]
     assert [(rows[name]["delay_ms"], rows[name]["delay_source"]) for name in "tu"] == [
@@ -238,8 +238,8 @@ def test_brokers_date_many_messages_where_history_is_missing(home, write, monkey
         return StoreTimes()
 
     monkeypatch.setattr(broker_times, "requested", nothing)
-    monkeypatch.setattr(delays, "FEW_REQUESTS", 1)
-    times = delays.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
+    monkeypatch.setattr(lag, "FEW_REQUESTS", 1)
+    times = lag.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
     rows = {row["topic"]: row for row in group_rows(taken, times)}
     assert requested == [["new"]]
     assert rows["old"]["delay_ms"] == 125 * 60_000
@@ -251,7 +251,7 @@ def test_a_home_without_history_imports_nothing_for_it(home, monkeypatch):
     monkeypatch.setattr(broker_times, "requested", lambda *_: StoreTimes())
     monkeypatch.setattr(history_times, "read", lambda *_: pytest.fail("there is none to read"))
     taken = snapshot(t=(49, 100))
-    assert delays.store_times(None, ClusterTarget(("x:1",)), taken).known == {}
+    assert lag.store_times(None, ClusterTarget(("x:1",)), taken).known == {}
     assert not home.path.exists(), "reading creates no tables"
 
 
@@ -259,7 +259,7 @@ def test_a_damaged_history_is_a_problem_and_no_failure(home, monkeypatch):
     home.path.mkdir()
     home.catalog.write_text("no database")
     monkeypatch.setattr(broker_times, "requested", lambda *_: StoreTimes())
-    times = delays.store_times(
+    times = lag.store_times(
         lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), snapshot(t=(49, 100))
     )
     assert times.known == {} and len(times.problems) == 1

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from lake import parts
-from lake.window import Window
+from lake import replacement
+from lake.clocks import Window
 from orchestration import in_process
 from orchestration.in_process import RunError, with_remedy
 from settings.environment import Settings
@@ -16,7 +16,7 @@ from tests.support.hours_of_queues import DAY, START, append_hours
 def small_parts(lake, monkeypatch):
     """Two rows of each of the first five hours, and parts of at most four rows."""
     append_hours(lake)
-    monkeypatch.setattr(parts, "PART_ROWS", 4)
+    monkeypatch.setattr(replacement, "PART_ROWS", 4)
     return lake
 
 

@@ -18,14 +18,14 @@ from pyiceberg.table import snapshots as of_pyiceberg
 from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.repository import from_rows
 from board.application import application
-from board.freshness import STALE_AFTER
+from board.newest import STALE_AFTER
 from board.store import Store
 from lake.catalog import Lake
+from lake.clocks import Window, floor_hour
 from lake.landing import land
 from lake.loading import load
 from lake.tables import TABLES, alerting, progress, raw
 from lake.typed_rows import plain_rows
-from lake.window import Window, floor_hour
 from rocketmq.records import Broker, ConsumerGroup, ConsumerOffset, QueueOffset, Snapshot, Topic
 from settings.home import Home
 from tests.support.homes import run, warmed

@@ -11,8 +11,8 @@ from filelock import FileLock
 
 from assets.partitions import PENDING, partition_key, range_tags
 from assets.run_tags import process_tags
+from lake.clocks import HOUR, Window, floor_hour
 from lake.landing import landed
-from lake.window import HOUR, Window, floor_hour
 from orchestration.definitions import build
 from orchestration.jobs import (
     AUDIT,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lake.clocks import HOUR, floor_hour
 from lake.tables import alerting
-from lake.window import HOUR, floor_hour
 from settings.home import Home
 from tests.support.cluster_history import PAST, computed, put
 from tests.support.homes import ROOT, environment, warmed

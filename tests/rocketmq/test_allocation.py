@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab import jars, java
+from lab import jars
 from rocketmq.allocation import SELF_CONTAINED, STRATEGIES, allocate
 
 HERE = Path(__file__).parent
@@ -240,7 +240,7 @@ def test_random_cases_are_as_the_client_has_them(version, tmp_path):
     no_logging.write_text("<configuration/>")
     completed = subprocess.run(
         [
-            *(java.find("java"), "-Xmx256m", "-XX:+UseSerialGC", f"-Duser.home={tmp_path}"),
+            *(jars.find("java"), "-Xmx256m", "-XX:+UseSerialGC", f"-Duser.home={tmp_path}"),
             f"-Drmq.logback.configurationFile={no_logging}",
             *("-cp", f"{jars.fetch(version)}/*", str(HERE / "Allocations.java")),
         ],

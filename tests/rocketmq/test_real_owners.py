@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import jars, java
+from lab import jars
 from rocketmq.allocation import allocate
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.target import ClusterTarget
@@ -25,7 +25,7 @@ def test_expected_owners_are_the_actual_owners(cluster, tmp_path):
     no_logging.write_text("<configuration/>")
     completed = subprocess.run(
         [
-            *(java.find("java"), "-Xmx192m", "-XX:+UseSerialGC", f"-Duser.home={tmp_path}"),
+            *(jars.find("java"), "-Xmx192m", "-XX:+UseSerialGC", f"-Duser.home={tmp_path}"),
             f"-Drmq.logback.configurationFile={no_logging}",
             *("-cp", f"{jars.fetch(cluster.version)}/*", str(HERE / "Owners.java")),
             *(cluster.namesrv, TOPIC, "1a,2a,3b"),

@@ -4,9 +4,9 @@ import pytest
 
 from alerting.rules.files import valid_rules
 from settings.clusters import configured
-from settings.durations import in_words, positive_seconds, seconds
 from settings.health import read
 from settings.home import Home
+from settings.times import in_words, positive_seconds, seconds
 
 LENGTHS = {
     "90s": 90,

@@ -3,8 +3,7 @@
 import pytest
 
 from settings.environment import Settings
-from settings.machines import Machine
-from settings.machines_file import read
+from settings.machines import Machine, read
 
 
 def test_without_a_file_all_groups_share_a_machine(tmp_path):

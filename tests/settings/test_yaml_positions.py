@@ -2,7 +2,7 @@
 
 import pytest
 
-from settings.yaml_positions import DocumentError, parse
+from settings.yaml_documents import DocumentError, parse
 
 TEXT = """\
 rules:

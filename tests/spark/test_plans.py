@@ -18,10 +18,9 @@ from spark.columns import inside, stored_in, with_previous
 from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.keys import CONSUMED_QUEUE
-from spark.progress.observed import OBSERVED_QUEUE, with_source
 from spark.progress.queues import queues
-from spark.progress.timeline import observations
-from spark.session.sizes import COMPILED, INTERPRETED
+from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
+from spark.session.configuration import COMPILED, INTERPRETED
 from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 

@@ -1,6 +1,6 @@
 """Settings of a deployment: a catalog on another host, with its files in a bucket."""
 
-from settings.catalog import CatalogSettings, ObjectStore
+from settings.sections import CatalogSettings, ObjectStore
 from tests.support.servers import Bucket
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from lake.catalog import Lake
-from lake.window import Window
+from lake.clocks import Window
 from orchestration.instance import forking
 from settings.home import Home
 from spark.session.engine import Engine

@@ -71,7 +71,7 @@ def main() -> None:
     store = Store(Lake(Home.of(sys.argv[1])))
     store.refresh()
     try:
-        from board.limits import Limits  # earlier versions have none
+        from board.middleware import Limits  # earlier versions have none
 
         bounds = Limits(head=10**9, address=10**9, part=10**9, parameters=10**9, body=10**9)
         app = boards.application(store, limits=bounds)

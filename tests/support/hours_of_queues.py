@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.tables import raw
-from lake.window import HOUR, Window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = Window(START, START + 24 * HOUR)

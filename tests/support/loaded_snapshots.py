@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window, floor_hour
 from lake.tables import progress, raw
-from lake.window import HOUR, Window, floor_hour
 
 NOON = floor_hour(datetime.now(UTC)) - 6 * HOUR
 TICK = timedelta(microseconds=1)

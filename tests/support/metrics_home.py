@@ -7,7 +7,7 @@ from lake.catalog import Lake
 from lake.schema import Table
 from lake.tables import alerting, progress, raw
 from rocketmq.admin import responses
-from rocketmq.admin.runtime_report import kept
+from rocketmq.admin.broker_reports import kept
 from tests.support import board_home
 from tests.support.recorded import FIXTURES
 

@@ -5,8 +5,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from assets.reader import Reader
+from lake.clocks import Window
 from lake.run_plan import RunPlan
-from lake.window import Window
 from tests.support.table_rows import minutes
 
 

@@ -6,7 +6,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from board.metrics.endpoint import Facts, Metrics
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 
 Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 """By name of the sample and its labels, its value."""

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from lake.clocks import Window
 from lake.schema import Table
 from lake.tables import raw
-from lake.window import Window
 from spark.progress.queues import RawFrames
 
 NOON = datetime(2026, 11, 19, 12, 0, tzinfo=UTC)

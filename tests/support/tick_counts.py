@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, floor_hour
 from lake.landing import land
 from lake.tables import TABLES
-from lake.window import HOUR, floor_hour
 from orchestration import in_process
 from orchestration.synthetic_snapshots import SyntheticCluster
 from settings.environment import Settings

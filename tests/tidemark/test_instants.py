@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from tidemark.instants import parse
+from tidemark.options import parse
 
 
 @pytest.mark.parametrize(

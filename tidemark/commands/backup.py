@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
-from tidemark.paths import path
-from tidemark.progress_line import complain
+from tidemark.options import path
+from tidemark.output import complain
 
 app = typer.Typer()
 

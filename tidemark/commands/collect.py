@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from collection.allocator import use_system_allocator
+from collection.memory import use_system_allocator
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.model.snapshots import SnapshotStatus
-from tidemark.namesrv_option import NamesrvOption
-from tidemark.paths import path
-from tidemark.progress_line import complain
+from tidemark.options import NamesrvOption, path
+from tidemark.output import complain
 from tidemark.snapshot_command import clusters, problem_lines
 
 app = typer.Typer()
@@ -119,7 +118,7 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
 
 def _seconds(every: str) -> float:
     from settings.clusters import SHORTEST
-    from settings.durations import positive_seconds
+    from settings.times import positive_seconds
 
     try:
         span = positive_seconds(every)

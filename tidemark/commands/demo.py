@@ -21,11 +21,11 @@ def demo(
     version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
 ) -> None:
     """Boot a real cluster with a workload, tick every minute, serve the board and Dagster's UI."""
-    from lab import java
+    from lab import jars
     from tidemark.demo import demo as started
     from tidemark.demo import watch
 
-    java.find("java")
+    jars.find("java")
     # A SIGTERM stops the demo in the same order as Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:

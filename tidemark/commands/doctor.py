@@ -18,7 +18,7 @@ from tidemark.checks import Check
 from tidemark.errors import CommandError, MistakesError
 from tidemark.invocation import invocation
 from tidemark.model.snapshots import SnapshotStatus
-from tidemark.namesrv_option import NamesrvOption
+from tidemark.options import NamesrvOption
 from tidemark.snapshot_command import clusters, problem_lines, target_of
 
 app = typer.Typer()
@@ -85,7 +85,7 @@ def _python() -> str:
 
 
 def _java() -> str:
-    from lab.java import OLDEST, find
+    from lab.jars import OLDEST, find
 
     return f"{find('java')}, {OLDEST} or newer"
 
@@ -104,45 +104,45 @@ def _settings() -> str:
 
 
 def _home() -> str:
-    from tidemark.backend_checks import check_home
+    from tidemark.checks import check_home
 
     return check_home(invocation().home)
 
 
 def _catalog() -> str:
-    from tidemark.backend_checks import check_catalog
+    from tidemark.checks import check_catalog
 
     return check_catalog(invocation().lake)
 
 
 def _state() -> str:
     from alerting.delivery.silences import silences
-    from tidemark.backend_checks import check_state
+    from tidemark.checks import check_state
 
     found = check_state(invocation().lake)
     return f"{found}, {len(silences(invocation().lake.shared.state))} silences"
 
 
 def _clock() -> str:
-    from tidemark.clock_check import check_clock
+    from tidemark.checks import check_clock
 
     return check_clock(invocation().lake.config)
 
 
 def _landing() -> str:
-    from tidemark.backend_checks import check_landing
+    from tidemark.checks import check_landing
 
     return check_landing(invocation().landing)
 
 
 def _spark() -> str:
-    from tidemark.backend_checks import check_spark
+    from tidemark.checks import check_spark
 
     return check_spark(invocation().settings)
 
 
 def _dagster() -> str:
-    from tidemark.backend_checks import check_dagster
+    from tidemark.checks import check_dagster
 
     return check_dagster(invocation().settings)
 
@@ -206,7 +206,7 @@ def _suites() -> str:
 
 
 def _capacity() -> str:
-    from settings.machines_file import read
+    from settings.machines import read
 
     file = invocation().settings.capacity_file
     found, mistakes = read(file.path, required=file.required)

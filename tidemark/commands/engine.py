@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
-from tidemark.paths import path
+from tidemark.options import path
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True)
 def up() -> None:
     """Start the engine of this home, unless it runs."""
     from orchestration.instance import run_services
-    from tidemark.progress_line import steps
+    from tidemark.output import steps
 
     with steps("engine") as report:
         report("starting Spark Connect")

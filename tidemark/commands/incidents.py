@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemark.errors import CommandError
-from tidemark.instants import parse
 from tidemark.invocation import invocation
 from tidemark.model.incidents import IncidentState
+from tidemark.options import me, parse
 from tidemark.output import Format, echo, print_rows, table_text, to_json
-from tidemark.person import me
 
 if TYPE_CHECKING:
     from alerting.incidents.incident import Incident
@@ -160,7 +159,7 @@ def silence(
     """
     from alerting.delivery.silences import SilenceError, UnreadableSilencesError
     from alerting.delivery.silences import silence as add
-    from settings.durations import seconds
+    from settings.times import seconds
 
     try:
         length = timedelta(seconds=seconds(duration))
@@ -273,9 +272,9 @@ def _mute_reasons(lake: "Lake") -> Callable[["Incident"], str | None]:
 def _queues(lake: "Lake", incident: "Incident") -> list[dict[str, Any]]:
     """Return the worst queues at the newest snapshot of the evidence."""
     from alerting.rules.kinds import GROUPS, KINDS
+    from lake.clocks import Window
     from lake.conditions import window_filter
     from lake.tables.progress import QUEUES
-    from lake.window import Window
 
     if KINDS[incident.kind].source != GROUPS:
         return []

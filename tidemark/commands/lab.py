@@ -9,7 +9,7 @@ import typer
 
 from lab import faults, jars, layout
 from lab.cluster import LabCluster
-from lab.errors import LabError
+from lab.layout import LabError
 from lab.workloads import require_known
 from tidemark.invocation import invocation
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lake.bounds import Bound, bound_of
-from live.clocks import remove_skew
+from live.history_times import remove_skew
 from live.lag import group_rows
 from live.store_times import StoreTimes
 from rocketmq.names import OWN_TOPICS
@@ -15,7 +15,7 @@ from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
 from tidemark.model.consumption import ConsumeMode
 from tidemark.model.queues import DelaySource
-from tidemark.namesrv_option import NamesrvOption
+from tidemark.options import NamesrvOption
 from tidemark.output import Format, duration, printable, table, table_text, to_json
 from tidemark.snapshot_command import targeted_snapshot
 
@@ -102,7 +102,7 @@ def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
     catalog = invoked.catalog if invoked.basics.has_history else None
     times = StoreTimes()
     if delay:
-        from live.delays import store_times
+        from live.lag import store_times
 
         times = store_times(catalog, target, snapshot)
     problems = [f"delay: {line}" for line in times.problems]
@@ -110,10 +110,10 @@ def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
     if catalog and any(row["consume_mode"] is None for row in rows):
         # Imported here: without a history nothing is printed later than it can be.
         from lake.failures import one_line
-        from live import history_modes
+        from live import consume_modes
 
         try:
-            rows = group_rows(snapshot, times, history_modes.read(catalog(), snapshot))
+            rows = group_rows(snapshot, times, consume_modes.read(catalog(), snapshot))
         except Exception as error:
             problems.append(f"consume_mode: progress.queues: {one_line(error)}")
     return snapshot, rows, [printable(line) for line in problems]

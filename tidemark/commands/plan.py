@@ -8,7 +8,7 @@ import typer
 from live.allocation_plan import Wish, plan
 from rocketmq.allocation import STRATEGIES
 from rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.namesrv_option import NamesrvOption
+from tidemark.options import NamesrvOption
 from tidemark.output import Format, echo, print_rows, to_json
 from tidemark.snapshot_command import take_snapshot
 

@@ -8,8 +8,8 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.options import me
 from tidemark.output import Format, echo, print_rows, table_text, to_json
-from tidemark.person import me
 
 if TYPE_CHECKING:
     from lake.catalog import Lake
@@ -184,10 +184,10 @@ def _decision_text(row: "Decision") -> str:
 
 def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
     """Return all raw rows with the key of a row, including itself."""
+    from lake.clocks import Window
     from lake.conditions import all_of, one_of, window_filter
     from lake.tables import TABLES
     from lake.typed_rows import dict_rows
-    from lake.window import Window
 
     if row.snapshot_id is None:
         return []
@@ -246,7 +246,7 @@ def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
     if not rows:
         return
     from lake import history
-    from lake.window import HOUR, Window
+    from lake.clocks import HOUR, Window
 
     first = min(row.observed_at for row in rows)
     clusters = {row.columns.get("cluster") for row in rows}

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tidemark.handover import hand_over
-from tidemark.instants import parse
-from tidemark.invocation import invocation
+from tidemark.invocation import hand_over, invocation
+from tidemark.options import parse
 
 app = typer.Typer()
 
@@ -32,9 +31,9 @@ def recompute(
     from assets.partitions import computable_since, first_hour
     from lake.catalog import Lake
     from lake.catalog_config import CatalogConfig
-    from lake.window import HOUR, Window, ceil_hour
+    from lake.clocks import HOUR, Window, ceil_hour
     from orchestration import in_process
-    from tidemark.progress_line import complain, steps
+    from tidemark.output import complain, steps
 
     settings = invocation().settings
     lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))

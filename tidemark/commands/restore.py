@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
-from tidemark.paths import path
+from tidemark.options import path
 
 app = typer.Typer()
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemark.errors import CommandError
-from tidemark.instants import parse
 from tidemark.invocation import invocation
+from tidemark.options import parse, path
 from tidemark.output import Format, echo, print_rows, table_text, to_json
-from tidemark.paths import path
 
 if TYPE_CHECKING:
     from alerting.rules.model import Rule
@@ -126,7 +125,7 @@ def test(
     """
     from alerting.rules.files import RuleError, read_rule_set
     from assets.rule_evaluation import replay
-    from lake.window import Window
+    from lake.clocks import Window
     from orchestration.resources import spark_config
     from spark.session.configuration import SparkResource
 

@@ -10,7 +10,7 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
-from tidemark.person import me
+from tidemark.options import me
 
 if TYPE_CHECKING:
     from board.access import Login

@@ -6,7 +6,7 @@ import typer
 
 from rocketmq.records import SHALLOW, TABLES
 from rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.namesrv_option import NamesrvOption
+from tidemark.options import NamesrvOption
 from tidemark.output import Format, print_rows, to_json
 from tidemark.snapshot_command import take_snapshot
 

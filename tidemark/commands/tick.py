@@ -6,10 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.errors import CommandError
-from tidemark.handover import hand_over
-from tidemark.invocation import invocation
+from tidemark.invocation import hand_over, invocation
 from tidemark.model.snapshots import SnapshotStatus
-from tidemark.namesrv_option import NamesrvOption
+from tidemark.options import NamesrvOption
 
 app = typer.Typer()
 
@@ -23,7 +22,7 @@ def tick(
 ) -> None:
     """Take a snapshot, load it, validate it, compute what is pending, and alert."""
     hand_over()
-    from tidemark.progress_line import complain, steps
+    from tidemark.output import complain, steps
     from tidemark.snapshot_command import clusters, name_servers
 
     if not no_collect:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
-from tidemark.progress_line import complain
+from tidemark.output import complain
 
 app = typer.Typer()
 

@@ -18,7 +18,7 @@ from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notified_incidents import incident
 from tests.support.servers import free_port
 from tidemark.model.incidents import TransitionName

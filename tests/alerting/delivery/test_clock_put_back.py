@@ -11,7 +11,7 @@ from alerting.delivery.receivers import open_channels
 from alerting.incidents.incident import Incident
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident
 

@@ -20,7 +20,7 @@ from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
 from lake.catalog import Lake
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
 from tidemark.model.incidents import TransitionName
 

@@ -9,7 +9,7 @@ from alerting.delivery.outbox import deliver
 from alerting.delivery.receivers import open_channels
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notification_servers import serve
 from tests.support.notified_incidents import clock, incident
 

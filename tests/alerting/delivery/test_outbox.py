@@ -10,7 +10,7 @@ from alerting.delivery.channels import AppriseChannel, Channel, LogChannel
 from alerting.delivery.outbox import deliver
 from alerting.delivery.receivers import open_channels
 from alerting.incidents.repository import save
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident, notification, rows
 

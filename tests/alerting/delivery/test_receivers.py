@@ -1,8 +1,8 @@
 """Channels that the addresses of a receiver open."""
 
 from alerting.delivery.receivers import open_channels
-from alerting.rules.routes import Receiver
-from settings.notifications import NotificationSettings
+from alerting.rules.routing import Receiver
+from settings.sections import NotificationSettings
 
 
 def names(urls: str, **environ: str) -> tuple[list[str], list[str]]:

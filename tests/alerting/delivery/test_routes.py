@@ -17,7 +17,7 @@ from alerting.incidents.life_cycle import acknowledged
 from alerting.incidents.repository import find, save
 from alerting.rules.files import read_rule_set
 from lake.tables.alerting import NOTIFICATIONS
-from settings.notifications import NotificationSettings
+from settings.sections import NotificationSettings
 from tests.alerting.delivery.test_channels import web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident, minute

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from alerting.incidents.incident import Incident
 from alerting.incidents.inhibition import apply_inhibition
 from alerting.rules.files import DEFAULT_RULES, read_rule_set, ready_made_inhibitions
-from alerting.rules.inhibitions import Inhibition
+from alerting.rules.model import Inhibition
 from tests.support.notified_incidents import incident, minute
 
 RULES = {rule.name: rule for rule in read_rule_set(DEFAULT_RULES).rules}

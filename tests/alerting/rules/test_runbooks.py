@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from alerting.rules.runbooks import runbook_link, with_links
+from alerting.rules.files import DEFAULT_RULES, load_rules, runbook_link, with_links
 from assets.resources import RulesResource
 
 ROOT = Path(__file__).parents[3]

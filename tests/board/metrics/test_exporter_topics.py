@@ -6,8 +6,8 @@ from board.metrics.endpoint import Facts, Metrics
 from board.metrics.exporter_brokers import REPORT_KEYS, RUNTIME
 from lake.tables import progress, raw
 from rocketmq.admin import responses
-from rocketmq.admin.runtime_report import RUNTIME_KEYS, kept
-from settings.metrics import MetricsSettings
+from rocketmq.admin.broker_reports import RUNTIME_KEYS, kept
+from settings.sections import MetricsSettings
 from tests.support.recorded import FIXTURES
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow, minute

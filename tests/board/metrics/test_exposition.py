@@ -7,10 +7,9 @@ import pytest
 
 from board.metrics.declaration import COUNTER, FAMILIES, metrics_of
 from board.metrics.endpoint import KEPT, SOURCES, Facts, Metrics
-from board.metrics.exposition import Lines, page
-from board.metrics.samples import Samples, families
+from board.metrics.exposition import Lines, Samples, families, page
 from lake.tables import TABLES, progress
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 from tests.support.scrape import ALL_FAMILIES, scraped, value
 from tests.support.table_rows import arrow
 

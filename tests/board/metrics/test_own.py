@@ -5,7 +5,7 @@ import pytest
 
 from board.metrics.endpoint import Facts, Metrics
 from lake.tables import alerting, progress, raw
-from settings.metrics import MetricsSettings
+from settings.sections import MetricsSettings
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow, minute
 from tidemark.model.health import Health

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.admin import deep_responses
-from rocketmq.admin.deep_responses import QueueEntry, Stats
+from rocketmq.admin import deep_requests
+from rocketmq.admin.deep_requests import QueueEntry, Stats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,30 +33,30 @@ def test_broker_stats(version, recorded):
     body = recorded(version, "315_GROUP_GET_NUMS_lab_orders_at_g-fast_m.body")
     idle = Stats(0, 0.0, 0.0)
     expected = {"minute": SERVED[version], "hour": idle, "day": idle}
-    assert deep_responses.decode_broker_stats(body) == expected
+    assert deep_requests.decode_broker_stats(body) == expected
 
 
 def test_a_mean_that_is_no_number():
     window = {"avgpt": None, "sum": 0, "tps": None}
     body = json.dumps(dict.fromkeys(("statsDay", "statsHour", "statsMinute"), window)).encode()
-    assert deep_responses.decode_broker_stats(body)["hour"] == Stats(0, None, None)
+    assert deep_requests.decode_broker_stats(body)["hour"] == Stats(0, None, None)
 
 
 def test_queue_entries(version, recorded):
     body = recorded(version, "321_query_cq_m.body")
-    assert deep_responses.decode_queue_entries(body) == ENTRIES[version]
+    assert deep_requests.decode_queue_entries(body) == ENTRIES[version]
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b'{"maxQueueIndex":3,"minQueueIndex":0}'])
 def test_no_entry_out_of_range(body):
-    assert deep_responses.decode_queue_entries(body) == []
+    assert deep_requests.decode_queue_entries(body) == []
 
 
 def test_time_spans(version, recorded):
-    spans = deep_responses.decode_time_spans(recorded(version, "303_consume_span_m.body"))
+    spans = deep_requests.decode_time_spans(recorded(version, "303_consume_span_m.body"))
     assert sorted(spans) == list(range(8))
     oldest, newest, consumed, delay = SPANS[version]
-    assert spans[0] == deep_responses.TimeSpan(
+    assert spans[0] == deep_requests.TimeSpan(
         oldest_stored_at=at(oldest),
         newest_stored_at=at(newest),
         last_consumed_at=at(consumed),
@@ -70,7 +70,7 @@ def test_a_delay_of_56_years_is_the_brokers_clock():
         b'{"consumeTimeSpanSet":[{"consumeTimeStamp":1795252811747,"delayTime":1795259129817,'
         b'"maxTimeStamp":-1,"messageQueue":{"queueId":2},"minTimeStamp":1795252811747}]}'
     )
-    span = deep_responses.decode_time_spans(body)[2]
+    span = deep_requests.decode_time_spans(body)[2]
     assert (span.delay_ms, span.broker_now) == (None, at(1795259129816))
     assert span.newest_stored_at is None
 
@@ -78,9 +78,9 @@ def test_a_delay_of_56_years_is_the_brokers_clock():
 @pytest.mark.parametrize(
     "decode",
     [
-        deep_responses.decode_broker_stats,
-        deep_responses.decode_queue_entries,
-        deep_responses.decode_time_spans,
+        deep_requests.decode_broker_stats,
+        deep_requests.decode_queue_entries,
+        deep_requests.decode_time_spans,
     ],
 )
 def test_another_body_is_refused(decode):

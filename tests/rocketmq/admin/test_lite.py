@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq.admin.lite import decode_lite_topic
+from rocketmq.admin.pop import decode_lite_topic
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.names import names_of_lite_topic
 from rocketmq.typed_values import instant

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketmq.admin import name_server, queue_stats, responses
-from rocketmq.admin.broker_config import CONFIG_KEYS, decode_broker_config
+from rocketmq.admin.broker_reports import CONFIG_KEYS, decode_broker_config
 from rocketmq.admin.pop import decode_request_modes
 from rocketmq.names import OffsetKey
 from rocketmq.typed_values import instant, instants

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from rocketmq.admin import deep_requests
 from rocketmq.admin.client_responses import RunningInfo
 from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.deep import consume_stats
-from rocketmq.deep.choice import chosen
+from rocketmq.deep import offsets
 from rocketmq.deep.client_reports import ClientReader
+from rocketmq.deep.master_reader import chosen
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
-from rocketmq.deep.tags import TagReader
-from rocketmq.deep.unconsumed import unconsumed
+from rocketmq.deep.unconsumed import TagReader, unconsumed
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
@@ -50,7 +49,7 @@ def test_nothing_more_is_requested_about_lite_topics():
             ConsumerOffset("broker-a", "g", topic, 0, None, 40, offset_store="broker")
         )
     assert [each.row.topic for each in unconsumed(taken)] == ["T"]
-    assert consume_stats.pairs(taken, "broker-a") == [("g", "T")]
+    assert offsets.pairs(taken, "broker-a") == [("g", "T")]
     queues = {0: QueueStats(0, 100, None)}
     stats = {row.topic: queues for row in taken.queue_offsets}
     reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)

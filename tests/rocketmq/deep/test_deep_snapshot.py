@@ -16,12 +16,17 @@ from rocketmq.admin.client_responses import (
     decode_running_info,
 )
 from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets, fill_pull_offsets
-from rocketmq.deep.client_reports import GroupLags, popping_groups, reporting_groups
-from rocketmq.deep.queue_ends import advance_ends, overtaken_queues
+from rocketmq.deep.client_reports import (
+    ClientPullOffset,
+    GroupLags,
+    client_pull_offsets,
+    fill_pull_offsets,
+    popping_groups,
+    reporting_groups,
+)
+from rocketmq.deep.offsets import advance_ends, overtaken_queues
 from rocketmq.deep.statistics import CounterSubjects
-from rocketmq.deep.tags import filtered_ranges
-from rocketmq.deep.unconsumed import stratified, unconsumed
+from rocketmq.deep.unconsumed import filtered_ranges, stratified, unconsumed
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.wire.pacing import paced

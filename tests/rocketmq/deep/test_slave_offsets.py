@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq.admin.responses import ConsumerOffsetTable
-from rocketmq.deep.slave_offsets import compare
+from rocketmq.deep.offsets import compare
 from rocketmq.names import OffsetKey
 from rocketmq.records import Broker, ConsumerOffset
 

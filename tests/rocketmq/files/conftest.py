@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq.files import rewritten_json
+from rocketmq.files import local_offsets
 
 CQ_FILE = 100
 """Bytes of a consume-queue file here: five entries."""
@@ -105,7 +105,7 @@ def store(tmp_path: Path) -> StoreBuilder:
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """For files that nobody rewrites meanwhile: what is wrong with one stays so."""
-    monkeypatch.setattr(rewritten_json, "PAUSES", (0.001, 0.001))
+    monkeypatch.setattr(local_offsets, "PAUSES", (0.001, 0.001))
 
 
 def close_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

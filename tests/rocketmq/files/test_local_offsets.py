@@ -139,7 +139,7 @@ def test_what_does_not_end_is_no_json(clients, end):
 READ = """
 import sys
 from pathlib import Path
-from rocketmq.files.rewritten_json import read_rewritten
+from rocketmq.files.local_offsets import read_rewritten
 print(read_rewritten(Path(sys.argv[1]), len)[0])
 """
 

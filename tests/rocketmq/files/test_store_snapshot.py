@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rocketmq.files.errors import FileError
-from rocketmq.files.rewritten_json import read_rewritten
+from rocketmq.files.local_offsets import read_rewritten
 from rocketmq.files.store_config import StoreConfig
 from rocketmq.files.store_snapshot import read_store
 from rocketmq.records import ConsumerOffset, QueueOffset

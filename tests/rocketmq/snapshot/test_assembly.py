@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from rocketmq.admin import queue_stats, responses
-from rocketmq.admin.broker_config import decode_broker_config
-from rocketmq.admin.lite import LiteTopic
+from rocketmq.admin.broker_reports import decode_broker_config
+from rocketmq.admin.pop import LiteTopic
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.responses import (
     Connection,

@@ -7,7 +7,8 @@ import pytest
 
 from collection.memory import MOST_REMEMBERED, Memory
 from lake.state import FileState
-from rocketmq.admin.broker_config import decode_broker_config
+from rocketmq import collector
+from rocketmq.admin.broker_reports import decode_broker_config
 from rocketmq.admin.name_server import (
     MAX_LISTED,
     BrokerGroup,
@@ -24,18 +25,17 @@ from rocketmq.admin.responses import (
     decode_subscription_groups,
     decode_topic_configs,
 )
+from rocketmq.collector import leave_out_large_groups
 from rocketmq.names import CONNECTIONS
 from rocketmq.records import Problem, Subscription
-from rocketmq.snapshot import large_groups
 from rocketmq.snapshot.broker_reading import MOST_NAMED, BrokerReading
 from rocketmq.snapshot.discovery import expected_readings
-from rocketmq.snapshot.large_groups import leave_out_large_groups
 from rocketmq.snapshot.problems import LONGEST_MESSAGE, MOST_PROBLEMS, Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.typed_values import LONGEST_NAME
-from rocketmq.wire.allowance import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
 from rocketmq.wire.endpoint import split_endpoint
 from rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_frames
+from rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
 from settings.clusters import configured
 from settings.home import Home
 from tests.collection.test_memory import START
@@ -153,7 +153,7 @@ def test_topics_with_too_many_queues_are_named_or_counted():
 
 
 def test_groups_of_too_many_rows_are_left_out_and_named(monkeypatch):
-    monkeypatch.setattr(large_groups, "MOST_QUEUES", 1_000)
+    monkeypatch.setattr(collector, "MOST_QUEUES", 1_000)
     reading = BrokerReading("a", 0, "h:1", is_master=True)
     reading.topics = {"T": TopicConfig("T", 900, 900, 6), "U": TopicConfig("U", 4, 4, 6)}
 

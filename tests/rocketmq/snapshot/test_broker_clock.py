@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.admin import deep_responses
+from rocketmq.admin import deep_requests
 from rocketmq.admin import requests as admin
 from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.broker_clock import EVERYWHERE, NEVER_CONSUMES, measured_clock
+from rocketmq.snapshot.broker_reading import EVERYWHERE, NEVER_CONSUMES, measured_clock
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.errors import ResponseError
 
@@ -24,7 +24,7 @@ def reporting(monkeypatch, behind: timedelta, pause: float = 0.0):
         body = (
             f'{{"consumeTimeSpanSet":[{{"messageQueue":{{"queueId":0}},"delayTime":{now + 1}}}]}}'
         )
-        return deep_responses.decode_time_spans(body.encode())
+        return deep_requests.decode_time_spans(body.encode())
 
     monkeypatch.setattr(admin, "time_spans", time_spans)
 

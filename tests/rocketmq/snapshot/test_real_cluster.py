@@ -14,7 +14,7 @@ from lab import faults
 from rocketmq.admin import requests as admin
 from rocketmq.collector import collect, collect_snapshot
 from rocketmq.names import is_system_group
-from rocketmq.snapshot.pull_offsets import CONSUME_STATS
+from rocketmq.snapshot.assembly import CONSUME_STATS
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
 from tests.conftest import pull_source_of

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketmq.wire import fastjson
-from rocketmq.wire.fastjson import loads
-from rocketmq.wire.fastjson_parser import MAX_DEPTH, MAX_DIGITS, FastjsonError
+from rocketmq.wire.fastjson import MAX_DEPTH, MAX_DIGITS, FastjsonError, loads
 
 
 def tolerant(body):

@@ -12,7 +12,7 @@ from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.networks import Networks
+from rocketmq.wire.endpoint import Networks
 from rocketmq.wire.security import Credentials, Security
 from settings.clusters import Cluster, configured
 from settings.environment import Settings

@@ -21,13 +21,13 @@ from alerting.rules.kinds import KINDS
 from alerting.rules.model import NUMBERS, Rule
 from assets.rule_evaluation import evaluated_rules
 from lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
+from lake.clocks import Window
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.progress import TOPICS as TOPICS_TABLE
 from lake.tables.raw import BROKERS, SNAPSHOTS
-from lake.window import Window
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
-from spark.alerts.growth import HISTORY
+from spark.alerts.group_features import HISTORY
 from spark.alerts.sources import SOURCES
 from tests.support.table_rows import NOON, frame, minute, minutes, snapshot_id
 

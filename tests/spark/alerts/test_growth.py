@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.history import LoadedSnapshot, complete_before
-from lake.window import Window
 from settings.constants import MEMORY
-from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
+from spark.alerts.group_features import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
 from spark.columns import inside
 from tests.support.table_rows import minute, minutes, snapshot_id
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake.clocks import Window
 from lake.tables import progress
-from lake.window import Window
 from spark.progress.queues import RawFrames, queues
 from spark.progress.timeline import thinned, timeline
 from tests.support.table_rows import frame, minute, minutes, raw_frames

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rocketmq.allocation import SELF_CONTAINED, allocate
-from spark.progress.expected_owners import expected_owners, ring
+from spark.progress.assignments import expected_owners, ring
 from tests.rocketmq.test_allocation import random_cases
 
 pytestmark = pytest.mark.spark

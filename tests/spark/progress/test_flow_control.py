@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from lake.tables import raw
-from spark.progress.flow_control import reached_limit
 from spark.progress.health_reasons import limit_text
+from spark.progress.queue_progress import reached_limit
 from tests.support.table_rows import frame
 
 pytestmark = pytest.mark.spark

@@ -4,7 +4,7 @@ import pytest
 
 from lake.observation_steps import Step
 from lake.tables import progress, raw
-from spark.progress.topic_events import topic_events
+from spark.progress.events import topic_events
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, snapshot_id
 

@@ -4,7 +4,7 @@ import pytest
 
 from lake.catalog_config import CatalogConfig
 from settings.home import Home
-from settings.spark import SparkSettings
+from settings.sections import SparkSettings
 from spark.session.configuration import COLLECTOR, COMPILER, driver_config, java_options
 
 

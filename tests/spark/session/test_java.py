@@ -6,10 +6,9 @@ import pytest
 
 from lake.catalog_config import CatalogConfig
 from settings.home import Home
-from settings.spark import DEFAULT_SPARK
+from settings.sections import DEFAULT_SPARK
 from spark.session import engine
-from spark.session.configuration import SparkResource
-from spark.session.java import require_java
+from spark.session.configuration import SparkResource, require_java
 from spark.session.reaching import UnreachableError
 
 

@@ -3,8 +3,14 @@
 import pytest
 
 from lake.catalog_config import CatalogConfig
-from spark.session.configuration import SparkResource, session_config
-from spark.session.sizes import FEW_ROWS, MANY_ROWS, TASK_ROWS, partitions
+from spark.session.configuration import (
+    FEW_ROWS,
+    MANY_ROWS,
+    TASK_ROWS,
+    SparkResource,
+    partitions,
+    session_config,
+)
 
 
 @pytest.mark.parametrize(

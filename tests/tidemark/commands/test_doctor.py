@@ -11,12 +11,12 @@ from threading import Thread
 import pytest
 
 from lake.catalog_config import CatalogConfig
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
+from settings.sections import CatalogSettings, ObjectStore
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql
-from tidemark import backend_checks, clock_check
-from tidemark.clock_check import check_clock
+from tidemark import checks
+from tidemark.checks import check_clock
 from tidemark.errors import CommandError
 
 pytestmark = pytest.mark.slow
@@ -57,9 +57,9 @@ def test_a_home_that_is_a_file_names_what_to_do(home):
 
 
 def test_a_disk_without_room_is_reported(home, monkeypatch):
-    monkeypatch.setattr(backend_checks, "LEAST_FREE", 1 << 80)
+    monkeypatch.setattr(checks, "LEAST_FREE", 1 << 80)
     with pytest.raises(CommandError, match="make room, or lower TIDEMARK_RAW_DAYS"):
-        backend_checks.check_home(home)
+        checks.check_home(home)
 
 
 def test_silences_that_cannot_be_read_are_reported(home):
@@ -132,9 +132,7 @@ def test_without_another_clock_nothing_is_compared(home):
 
 
 def test_the_clock_of_the_database_counts(home, monkeypatch):
-    monkeypatch.setattr(
-        clock_check, "server_time", lambda uri: datetime.now(UTC) + timedelta(minutes=5)
-    )
+    monkeypatch.setattr(checks, "server_time", lambda uri: datetime.now(UTC) + timedelta(minutes=5))
     config = CatalogConfig.of(home, CatalogSettings("sql", "postgresql://me@db/ice", "file:///w"))
     with pytest.raises(CommandError, match="is 5 min behind that of PostgreSQL at db:5432/ice"):
         check_clock(config)

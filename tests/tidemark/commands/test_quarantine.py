@@ -5,9 +5,9 @@ import json
 import pytest
 
 from lake.catalog import Lake
+from lake.clocks import HOUR, Window
 from lake.decisions import decisions, quarantined_rows
 from lake.tables import quality, raw
-from lake.window import HOUR, Window
 from settings.home import Home
 from tests.support import commands
 from tests.support.table_rows import NOON, arrow, minute, snapshot_id

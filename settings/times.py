@@ -1,11 +1,8 @@
-"""The one grammar of durations: ``90s``, ``5m``, ``1.5h``, ``1d``, or a number of seconds.
-
-People read them as `in_words` writes them, in pages and in notifications alike.
-"""
+"""Durations and instants that a person wrote: ``90s``, ``2h``, ISO 8601 with UTC as its zone."""
 
 import math
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -71,3 +68,14 @@ def in_words(seconds: float) -> str:
     )
     rest = whole % size // small
     return f"{whole // size} {name} {rest} {low}" if rest else f"{whole // size} {name}"
+
+
+def utc_instant(text: str) -> datetime:
+    """Return an instant in UTC, which is also the zone of a text without one.
+
+    Raises:
+        ValueError: the text is no ISO 8601 instant.
+        OverflowError: its year is one in its own zone, and none in UTC.
+    """
+    instant = datetime.fromisoformat(text)
+    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)

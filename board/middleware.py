@@ -1,11 +1,62 @@
-"""Limits on the size of a request, checked before any other code reads it."""
+"""Middleware of the board: HEAD requests, encoded segments of paths, limits of requests."""
 
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from board.responses import problem, strict_headers
+
+
+class HeadMiddleware:
+    """Lets every address that responds to GET respond to HEAD."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a HEAD request on as GET, and send the status and the headers of its response."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        is_over = False
+
+        async def without_body(message: Message) -> None:
+            nonlocal is_over
+            if message["type"] != "http.response.body":
+                await send(message)
+            elif not is_over:
+                # A body without an end, as that of /changes, ends here too.
+                is_over = True
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        await self.app({**scope, "method": "GET"}, receive, without_body)
+
+
+SLASH = "\uf8ff"
+"""Stands for a slash inside a part while an address is resolved; no name holds it."""
+
+
+class SegmentsMiddleware:
+    """Keeps an escaped slash from dividing an address."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its path taken apart before it is unescaped."""
+        if scope["type"] == "http" and b"%" in scope.get("raw_path", b""):
+            parts = scope["raw_path"].partition(b"?")[0].decode("ascii", "replace").split("/")
+            path = "/".join(unquote(part).replace("/", SLASH) for part in parts)
+            scope = {**scope, "path": path}
+        await self.app(scope, receive, send)
+
+
+def part(text: str) -> str:
+    """Return a part of an address as it was written."""
+    return text.replace(SLASH, "/")
+
 
 _DIGITS = 18
 """Digits of a length that is read as a number."""
