@@ -73,8 +73,10 @@ def incidents(
     """
     plan = run.plan
     known = whole_clusters(plan.known)
-    counted = {each.snapshot_id for each in known}
-    new = [each for each in plan.new if each.snapshot_id in counted]
+    counted = {loaded_snapshot.snapshot_id for loaded_snapshot in known}
+    new = [
+        loaded_snapshot for loaded_snapshot in plan.new if loaded_snapshot.snapshot_id in counted
+    ]
     lacking = run.lacks(ADVANCED_BY) if new else []
     if lacking:
         context.log.warning(
@@ -126,9 +128,9 @@ def advance_by(
     changed = still_open = 0
     evaluated = evaluated_rules(rules)
     for batch in batches(snapshots, lake.max_rows(alerting.ALERTS, window_of(snapshots))):
-        found = typed_rows(lake.read(alerting.ALERTS, window_of(batch)), Alert)
+        rows = typed_rows(lake.read(alerting.ALERTS, window_of(batch)), Alert)
         before = current_incidents(lake, batch[0].observed_at)
-        outcomes = evaluations(session, lake, evaluated, batch, known, found, before.incidents)
+        outcomes = evaluations(session, lake, evaluated, batch, known, rows, before.incidents)
         # The repository locks the incidents, because a person may acknowledge one meanwhile.
         after, more = advance_incidents(
             lake, outcomes, rules, all_rules=all_rules, known=before, inhibitions=inhibitions

@@ -125,18 +125,22 @@ def progress_groups(
 
 def _newest_totals(run: Run) -> dict[str, Any]:
     """Return total lag and worst delay of each cluster's newest snapshot, for plots in the UI."""
-    of_cluster = {each.cluster: each for each in run.plan.snapshots if each.is_of_groups}
-    newest = sorted(of_cluster.values(), key=lambda each: each.observed_at)
+    of_cluster = {
+        loaded_snapshot.cluster: loaded_snapshot
+        for loaded_snapshot in run.plan.snapshots
+        if loaded_snapshot.is_of_groups
+    }
+    newest = sorted(of_cluster.values(), key=lambda loaded_snapshot: loaded_snapshot.observed_at)
     if not newest:
         return {}
     # Only these rows are read: a window may hold a day of them.
     where = all_of(
         window_filter(progress.GROUPS, window_of(newest)),
-        one_of("snapshot_id", (each.snapshot_id for each in newest)),
+        one_of("snapshot_id", (loaded_snapshot.snapshot_id for loaded_snapshot in newest)),
     )
-    found = run.lake.read(progress.GROUPS, where, columns=("lag", "delay_ms", "complete"))
+    result = run.lake.read(progress.GROUPS, where, columns=("lag", "delay_ms", "complete"))
     total, worst, complete = (
-        of_column(found[name]).as_py()
+        of_column(result[name]).as_py()
         for of_column, name in (
             (pc.sum, "lag"),  # pyright: ignore
             (pc.max, "delay_ms"),  # pyright: ignore
@@ -146,7 +150,7 @@ def _newest_totals(run: Run) -> dict[str, Any]:
     return {
         "total_lag": total,
         "worst_delay_ms": worst,
-        "incomplete_groups": found.num_rows - (complete or 0),
+        "incomplete_groups": result.num_rows - (complete or 0),
     }
 
 

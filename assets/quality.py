@@ -77,21 +77,23 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         suites = quality_settings.suites(context, TICK_EXPECTATIONS)
         now_brought, mistakes = quality_settings.brought(context)
-        found = {
+        outcomes = {
             table: _validate(run, table, suites[table.name], now_brought.get(table.name, ()))
             for table in tables
         }
-        results = [result for results in found.values() for result in results]
+        results = [result for results in outcomes.values() for result in results]
         if namespace == raw.SNAPSHOTS.namespace:
             results += usable_suites(now_brought, mistakes)
         if not run.plan.window.empty:
-            judged_until = max((each.observed_at for each in run.plan.new), default=None)
+            judged_until = max(
+                (loaded_snapshot.observed_at for loaded_snapshot in run.plan.new), default=None
+            )
             rows = result_rows(
                 results, run.plan.window, run.run_id, datetime.now(UTC), judged_until
             )
             run.lake.append(quality.RESULTS, rows)
         selected = context.selected_asset_check_keys
-        for table, results in found.items():
+        for table, results in outcomes.items():
             own = own_checks_of(declared[table])
             for result in check_results(table, TICK_CHECK, results, own, blocking=True):
                 if check_of(result) in selected:
@@ -146,7 +148,7 @@ decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QU
 
 def own_checks_of(suite: Suite) -> list[str]:
     """Return names of the expectations that have a check of their own."""
-    return [each.name for each in suite if each.own_check]
+    return [expectation.name for expectation in suite if expectation.own_check]
 
 
 def specs_of(
@@ -161,9 +163,12 @@ def specs_of(
         own_checks: names of expectations with a check of their own, which has the same name.
         blocking: whether later steps wait for the checks.
     """
-    described = {each.name: each.description for each in suite}
+    described = {expectation.name: expectation.description for expectation in suite}
     shown = {name: "  \n".join(described.values())}
-    for check, description in {**shown, **{each: described[each] for each in own_checks}}.items():
+    for check, description in {
+        **shown,
+        **{own_check: described[own_check] for own_check in own_checks},
+    }.items():
         yield dg.AssetCheckSpec(
             check, asset=key_of(table), description=description, blocking=blocking
         )
@@ -182,10 +187,10 @@ def check_results(
     A check without a row to validate has no result, so Dagster shows it as skipped. The same holds
     for an expectation that left its suite after the definitions were loaded.
     """
-    found = {name: results} | {
+    values = {name: results} | {
         check: [result for result in results if result.expectation == check] for check in own_checks
     }
-    for check, mine in found.items():
+    for check, mine in values.items():
         if any(result.success is not None for result in mine):
             yield check_result(table, check, mine, blocking=blocking)
 

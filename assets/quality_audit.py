@@ -121,11 +121,11 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
-            found = hour.validate(name, suites[name], now_brought.get(name, ()))
+            outcome = hour.validate(name, suites[name], now_brought.get(name, ()))
             if name == quality.RESULTS.name:
-                found += usable_suites(now_brought, mistakes)
-            results += found
-            for result in check_results(TABLES[name], AUDIT_CHECK, found, own_checks[name]):
+                outcome += usable_suites(now_brought, mistakes)
+            results += outcome
+            for result in check_results(TABLES[name], AUDIT_CHECK, outcome, own_checks[name]):
                 if check_of(result) in selected:
                     yield result
         of_schedule = not config.hour and not chosen_hours(tags)
@@ -147,7 +147,9 @@ audit = audit_checks({})
 
 def _newest_of(plan: RunPlan) -> datetime:
     """Return the instant of the newest snapshot of an hour; without one, the end of the hour."""
-    return max((each.observed_at for each in plan.snapshots), default=plan.window.end)
+    return max(
+        (loaded_snapshot.observed_at for loaded_snapshot in plan.snapshots), default=plan.window.end
+    )
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
     return {
         "status": ", ".join(f"{name}: {header['status']}" for name, header in headers.items()),
         **{name: sum(header[name] for header in headers.values()) for name in sums},
-        "duration_ms": max((each["duration_ms"] for each in headers.values()), default=0),
+        "duration_ms": max((header["duration_ms"] for header in headers.values()), default=0),
         "snapshots": {
             name: {key: header[key] for key in shown} for name, header in headers.items()
         },

@@ -178,8 +178,8 @@ class RulesResource(dg.ConfigurableResource):
 
     def rule_set(self) -> RuleSet:
         """Everything that the files declare now: rules, inhibitions and routes."""
-        found = read_rule_set(Path(self.path))
-        return replace(found, rules=with_links(found.rules, self.docs_url))
+        rule_set = read_rule_set(Path(self.path))
+        return replace(rule_set, rules=with_links(rule_set.rules, self.docs_url))
 
 
 class HealthResource(dg.ConfigurableResource):
@@ -207,19 +207,21 @@ class QualityResource(dg.ConfigurableResource):
         declared: Mapping[str, tuple[Expectation, ...]],
     ) -> Mapping[str, tuple[Expectation, ...]]:
         """Return the expectations of tables as configured now; log a line for each mistake."""
-        found, mistakes = tolerances.read(Path(self.path), required=self.required)
+        item, mistakes = tolerances.read(Path(self.path), required=self.required)
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
-        return tolerances.suites(found, declared)
+        return tolerances.suites(item, declared)
 
     def brought(self, context: dg.AssetCheckExecutionContext) -> tuple[Brought, list[str]]:
         """Return the suites of the folder now, and their mistakes; log a line for each of these."""
         if not self.folder:
             return {}, []
-        found, mistakes = brought_suites.read(Path(self.folder), required=self.folder_required)
+        brought_expectations, mistakes = brought_suites.read(
+            Path(self.folder), required=self.folder_required
+        )
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
-        return found, mistakes
+        return brought_expectations, mistakes
 
     def declared(self, named: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return the declared ones of these pairs of a table's and an expectation's name.
@@ -229,14 +231,22 @@ class QualityResource(dg.ConfigurableResource):
         """
         wanted = set(named)
         built_in = {
-            (table, each.name) for table, suite in AUDIT_EXPECTATIONS.items() for each in suite
+            (table, expectation.name)
+            for table, suite in AUDIT_EXPECTATIONS.items()
+            for expectation in suite
         }
         if not self.folder or wanted <= built_in:
             return wanted & built_in
-        found, mistakes = brought_suites.read(Path(self.folder), required=self.folder_required)
+        brought_expectations, mistakes = brought_suites.read(
+            Path(self.folder), required=self.folder_required
+        )
         if mistakes:
             return wanted
-        brought = {(table, each.name) for table, suite in found.items() for each in suite}
+        brought = {
+            (table, brought_expectation.name)
+            for table, suite in brought_expectations.items()
+            for brought_expectation in suite
+        }
         return wanted & (built_in | brought)
 
 

@@ -72,12 +72,14 @@ def read_rows(
     since = history.remembered(window).start
 
     def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
-        if min(each.start for each in windows) < since:
+        if min(window.start for window in windows) < since:
             left_out = _files_left_out(lake, windows, known)
             stored = read_windows(session, table, *windows)
             return stored.where(~F.col("snapshot_id").isin(left_out)) if left_out else stored
         wanted = [
-            snapshot for snapshot in known if any(snapshot.observed_at in each for each in windows)
+            snapshot
+            for snapshot in known
+            if any(snapshot.observed_at in window for window in windows)
         ]
         return _rows_of(session, table, wanted)
 
@@ -154,18 +156,18 @@ def evaluations(
     ]
     undecided = [
         {subject for subject, cluster in subjects.items() if cluster == snapshot.cluster}
-        - {(alert.rule, alert.subject) for alert in found}
-        for snapshot, found in zip(snapshots, found_true, strict=True)
+        - {(alert.rule, alert.subject) for alert in alerts}
+        for snapshot, alerts in zip(snapshots, found_true, strict=True)
     ]
     outcomes = _outcomes(session, lake, rules, snapshots, known, set().union(*undecided))
     outcomes |= dict.fromkeys(_gone(lake, snapshots, undecided, outcomes), False)
     untrue = [
-        frozenset(each for each in subjects_of if outcomes.get((of.snapshot_id, *each)) is False)
+        frozenset(pair for pair in subjects_of if outcomes.get((of.snapshot_id, *pair)) is False)
         for of, subjects_of in zip(snapshots, undecided, strict=True)
     ]
     return [
-        Evaluation(snapshot.observed_at, snapshot.cluster, found, not_true)
-        for snapshot, found, not_true in zip(snapshots, found_true, untrue, strict=True)
+        Evaluation(snapshot.observed_at, snapshot.cluster, alerts, not_true)
+        for snapshot, alerts, not_true in zip(snapshots, found_true, untrue, strict=True)
     ]
 
 
@@ -186,10 +188,10 @@ def _outcomes(
     evaluated = [rule for rule in rules if rule.name in set(names)]
     outages = outages_before(known, evaluated, window)
     rows = read_rows(session, lake, evaluated, window, known, outages)
-    found = evaluate_subjects(evaluated, rows, window, session.createDataFrame(wanted), outages)
+    frame = evaluate_subjects(evaluated, rows, window, session.createDataFrame(wanted), outages)
     return {
         (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
-        for row in found.toArrow().to_pylist()
+        for row in frame.toArrow().to_pylist()
     }
 
 

@@ -105,13 +105,13 @@ def main() -> None:
 
 def _ticks(sides: Sequence[Side], warm: int, ticks: int) -> list[list[str]]:
     """Compute minutes in turns; return a row for each home, and one for the ratio."""
-    for each in sides:
-        each.tidemark("engine", "up")
+    for item in sides:
+        item.tidemark("engine", "up")
     costs: list[tuple[Cost, ...]] = []
     for number in range(warm + ticks):
-        for each in sides:
-            each.put(number, number + 1)
-        costs.append(tuple(each.tidemark("tick", "--no-collect") for each in sides))
+        for item in sides:
+            item.put(number, number + 1)
+        costs.append(tuple(item.tidemark("tick", "--no-collect") for item in sides))
         print_line(f"tick {number + 1}: {costs[-1]}")
     counted = costs[warm:]
     rows = [

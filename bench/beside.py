@@ -207,9 +207,9 @@ def _longest(instants: Sequence[datetime], period: Period) -> float:
 
 
 def _incidents(lake: Lake) -> str:
-    found = lake.read(alerting.INCIDENTS, columns=("rule", "subject")).to_pylist()
+    rows = lake.read(alerting.INCIDENTS, columns=("rule", "subject")).to_pylist()
     # Nobody collects the made-up cluster any more, and that is reported.
-    own = [row for row in found if "/" not in row["subject"] and row["subject"] != CLUSTER]
+    own = [row for row in rows if "/" not in row["subject"] and row["subject"] != CLUSTER]
     return ", ".join(f"{row['rule']} of {row['subject']}" for row in own) or "none"
 
 

@@ -229,8 +229,8 @@ def _require_right(snapshot: Snapshot, path: Path, large: Large) -> None:
     }
     names = ["broker", "consumer_group", "topic", "queue_id", "consumer_offset"]
     landed = pq.ParquetFile(path / "consumer_offsets.parquet").read(names).to_pydict()
-    found = list(zip(*(landed[name] for name in names), strict=True))
-    if snapshot.status != "COMPLETE" or len(found) != len(expected) or set(found) != expected:
+    entries = list(zip(*(landed[name] for name in names), strict=True))
+    if snapshot.status != "COMPLETE" or len(entries) != len(expected) or set(entries) != expected:
         raise SystemExit(f"a wrong snapshot: {snapshot.status} {snapshot.problems[:3]}")
 
 

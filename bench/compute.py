@@ -88,7 +88,7 @@ def _question(folder: Path, rounds: int) -> str:
     files = {form: folder / form for form in FORMS}
     rows = _write_files(past, files)
     combinations = [(name, form) for form in FORMS for name in ENGINES]
-    seconds: dict[tuple[str, str], list[float]] = {each: [] for each in combinations}
+    seconds: dict[tuple[str, str], list[float]] = {combination: [] for combination in combinations}
     totals: list[Sequence[float]] = []
     with ExitStack() as stack:
         running = {
@@ -96,9 +96,9 @@ def _question(folder: Path, rounds: int) -> str:
             for name, form in combinations
         }
         for _ in range(1 + rounds):
-            for each in combinations:
-                measured = _run_once(running[each])
-                seconds[each].append(measured["seconds"])
+            for combination in combinations:
+                measured = _run_once(running[combination])
+                seconds[combination].append(measured["seconds"])
                 totals.append(measured["totals"])
     _require_same(totals)
     size = {form: sum(it.stat().st_size for it in files[form].iterdir()) / 1e6 for form in FORMS}
@@ -111,8 +111,8 @@ def _question(folder: Path, rounds: int) -> str:
     table = report.table(
         ["engine", "files", "cold, s", "warm, s"],
         [
-            [names[name], words[form], f"{found[0]:.1f}", report.spread(found[1:], ".1f")]
-            for (name, form), found in seconds.items()
+            [names[name], words[form], f"{value[0]:.1f}", report.spread(value[1:], ".1f")]
+            for (name, form), value in seconds.items()
         ],
     )
     return (
@@ -131,9 +131,9 @@ def _write_files(past: Past, files: Mapping[str, Path]) -> int:
         session.execute("SET TimeZone = 'UTC'")
         session.execute("SET threads = 2")
         for hour in range(QUESTION_HOURS):
-            found = {table.short_name: rows for table, rows in past.rows(60 * hour, 60 * hour + 60)}
+            row = {table.short_name: rows for table, rows in past.rows(60 * hour, 60 * hour + 60)}
             for name in ("queue_offsets", "consumer_offsets"):
-                session.register(name, found[name])
+                session.register(name, row[name])
             to = files["observed"] / f"hour-{hour:02}.parquet"
             session.execute(
                 "COPY (SELECT observed_at, cluster, broker, topic, queue_id, consumer_group, "
@@ -185,11 +185,11 @@ def _run_once(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def _require_same(totals: Sequence[Sequence[float]]) -> None:
     """All results are equal but for the order in which real numbers were added."""
-    for found in totals[1:]:
+    for numbers in totals[1:]:
         if not all(
-            math.isclose(*pair, rel_tol=1e-9) for pair in zip(found, totals[0], strict=True)
+            math.isclose(*pair, rel_tol=1e-9) for pair in zip(numbers, totals[0], strict=True)
         ):
-            raise SystemExit(f"engines differ: {found} and {totals[0]}")
+            raise SystemExit(f"engines differ: {numbers} and {totals[0]}")
 
 
 # Hours of our own
@@ -263,9 +263,9 @@ def _hours(home: Home, sizes: Sequence[int]) -> str:
 
 def _engine_gb(home: Home) -> float:
     """Largest resident set of the engine so far."""
-    found = engine.running(home)
-    assert found
-    status = Path(f"/proc/{found.pid}/status").read_text().splitlines()
+    running = engine.running(home)
+    assert running
+    status = Path(f"/proc/{running.pid}/status").read_text().splitlines()
     (line,) = [line for line in status if line.startswith("VmHWM:")]
     return int(line.split()[1]) / 1e6
 

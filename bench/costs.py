@@ -121,7 +121,7 @@ class Side:
 
     def _services(self) -> dict[int, float]:
         """Return the processor time so far of each process that outlives commands."""
-        found = {}
+        services = {}
         for state in [*self.home.glob("*/*.json"), *self.home.glob("*.json")]:
             try:
                 pid = json.loads(state.read_text())["pid"]
@@ -129,8 +129,8 @@ class Side:
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             # utime, stime, and those of the children it has waited for.
-            found[pid] = sum(map(int, fields[11:15])) / CLOCK
-        return found
+            services[pid] = sum(map(int, fields[11:15])) / CLOCK
+        return services
 
     def _bin(self, name: str) -> str:
         return str(self.checkout / ".venv" / "bin" / name)
@@ -177,21 +177,21 @@ def measure(
     """
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     start = now - timedelta(hours=max(hours, 1) + 2)
-    found: list[tuple[str, list[Cost]]] = []
+    measured: list[tuple[str, list[Cost]]] = []
 
     def step(name: str, costs: list[Cost]) -> None:
-        found.append((name, costs))
+        measured.append((name, costs))
         figures = ", ".join(f"{cost.cpu:.1f} s of CPU, {cost.wall:.1f} s" for cost in costs)
         sys.stdout.write(f"{groups * ROWS_OF_GROUP:,} group queues, {name}: {figures}\n")
         sys.stdout.flush()
 
     with ExitStack() as stack:
-        sides = [stack.enter_context(side(each, start, groups)) for each in checkouts]
-        step("engine up", [each.tidemark("engine", "up") for each in sides])
+        sides = [stack.enter_context(side(path, start, groups)) for path in checkouts]
+        step("engine up", [item.tidemark("engine", "up") for item in sides])
         for number in range(ticks):
-            for each in sides:
-                each.put(number, number + 1)
-            costs = [each.tidemark("tick", "--no-collect") for each in sides]
+            for item in sides:
+                item.put(number, number + 1)
+            costs = [item.tidemark("tick", "--no-collect") for item in sides]
             step(f"tick {number + 1}", costs)
         if ticks > WARM_TICKS:
             share = sides[-1].validation_share(ticks - WARM_TICKS)
@@ -199,18 +199,18 @@ def measure(
         if hours:
             end = start + timedelta(hours=hours)
             arguments = ("recompute", "--from", start.isoformat(), "--to", end.isoformat())
-            for each in sides:
-                each.put(ticks, 60 * hours)
-            step(f"{hours} h again", [each.tidemark(*arguments) for each in sides])
+            for item in sides:
+                item.put(ticks, 60 * hours)
+            step(f"{hours} h again", [item.tidemark(*arguments) for item in sides])
             step(f"{hours} h, by DuckDB", [sides[-1].peer(*arguments[1:])])
         # Most engines start in a home that shows how large a snapshot is.
         after = max(ticks, 60 * hours)
-        for each in sides:
-            each.put(after, after + 1)
-            each.tidemark("engine", "down")
-        step("engine up again", [each.tidemark("engine", "up") for each in sides])
-        step("its first tick", [each.tidemark("tick", "--no-collect") for each in sides])
-    return found
+        for item in sides:
+            item.put(after, after + 1)
+            item.tidemark("engine", "down")
+        step("engine up again", [item.tidemark("engine", "up") for item in sides])
+        step("its first tick", [item.tidemark("tick", "--no-collect") for item in sides])
+    return measured
 
 
 def main() -> None:
@@ -224,15 +224,15 @@ def main() -> None:
     checkouts = [*([options.before.absolute()] if options.before else []), ROOT]
     parts, lines = [], {}
     for groups in options.groups:
-        found = measure(checkouts, groups, options.ticks, options.hours)
-        rows = [[name, *_shown(costs, len(checkouts))] for name, costs in found]
+        measured = measure(checkouts, groups, options.ticks, options.hours)
+        rows = [[name, *_shown(costs, len(checkouts))] for name, costs in measured]
         head = ["", "CPU, s", "wall, s"]
         if options.before:
             head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
         parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
         versions = ["before", "now"] if options.before else ["now"]
         for place, version in enumerate(versions):
-            ticks = [costs[place].cpu for name, costs in found if name.startswith("tick")]
+            ticks = [costs[place].cpu for name, costs in measured if name.startswith("tick")]
             line = f"{version}, {groups * ROWS_OF_GROUP:,} group queues"
             lines[line] = list(enumerate(ticks, 1))
     title = (

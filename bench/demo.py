@@ -34,13 +34,13 @@ def main() -> None:
     if not options.prepared:
         for checkout in names.values():
             first_tick(checkout)  # fetches jars and brokers where they are missing
-    found: dict[str, list[float]] = {name: [] for name in names}
+    numbers: dict[str, list[float]] = {name: [] for name in names}
     for number in range(options.rounds):
         turns = list(names.items())
         for name, checkout in turns if number % 2 else reversed(turns):
-            found[name].append(first_tick(checkout))
-            print_line(f"{name}: {found[name][-1]:.1f} s")
-    report.write_section("demo", _section(found))
+            numbers[name].append(first_tick(checkout))
+            print_line(f"{name}: {numbers[name][-1]:.1f} s")
+    report.write_section("demo", _section(numbers))
 
 
 def first_tick(checkout: Path) -> float:
@@ -68,16 +68,16 @@ def first_tick(checkout: Path) -> float:
     return seconds
 
 
-def _section(found: Mapping[str, Sequence[float]]) -> str:
-    rows = [(name, report.spread(seconds, ".1f")) for name, seconds in found.items()]
-    if "before" in found:
-        pairs = zip(found["now"], found["before"], strict=True)
+def _section(numbers: Mapping[str, Sequence[float]]) -> str:
+    rows = [(name, report.spread(seconds, ".1f")) for name, seconds in numbers.items()]
+    if "before" in numbers:
+        pairs = zip(numbers["now"], numbers["before"], strict=True)
         ratios = report.spread([now / before for now, before in pairs], ".2f")
         rows.append(("now over before, round by round", ratios))
     return (
         "## From the demo's start to its first computed snapshot\n\n"
         "`python -m bench.demo`: two brokers, the workload, jars cached; "
-        f"{len(found['now'])} rounds in turns, {report.machine()}. "
+        f"{len(numbers['now'])} rounds in turns, {report.machine()}. "
         "Seconds of the clock: median (least to most).\n\n" + report.table(("", "s"), rows)
     )
 

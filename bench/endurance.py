@@ -130,14 +130,14 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
 
 
 def _snapshots(home: Home) -> list[LoadedSnapshot]:
-    found = []
-    for each in sorted(landed(home)):
-        files = each.files()
+    snapshots = []
+    for item in sorted(landed(home)):
+        files = item.files()
         (header,) = pq.read_table(files["raw.snapshots"]).to_pylist()
         queues = files.get("raw.queue_offsets")
         brokers = pq.read_table(queues, columns=["broker"])["broker"].to_pylist() if queues else ()
-        found.append(LoadedSnapshot(each.observed_at, header["status"], frozenset(brokers)))
-    return found
+        snapshots.append(LoadedSnapshot(item.observed_at, header["status"], frozenset(brokers)))
+    return snapshots
 
 
 def _report(

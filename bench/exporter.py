@@ -28,12 +28,12 @@ def built(checkout: str) -> Path:
     Raises:
         argparse.ArgumentTypeError: there is none; names how to make it.
     """
-    found = sorted(Path(checkout).glob("target/*-exec.jar"))
-    if not found:
+    paths = sorted(Path(checkout).glob("target/*-exec.jar"))
+    if not paths:
         raise argparse.ArgumentTypeError(
             f"{checkout} holds no target/*-exec.jar: run `mvn package` there first"
         )
-    return found[-1]
+    return paths[-1]
 
 
 def cycles(jar: Path, namesrv: str, folder: Path, count: int) -> Iterator[tuple[float, float]]:

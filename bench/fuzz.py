@@ -81,10 +81,10 @@ def responses_target() -> Callable[[bytes], None]:
     def one_input(body: bytes) -> None:
         for decode in decoders:
             try:
-                found = decode(body)
+                text = decode(body)
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
-            require_holdable(found)
+            require_holdable(text)
 
     return one_input
 
@@ -116,15 +116,15 @@ def frame_target() -> Callable[[bytes], None]:
     from rocketmq.wire.frame import Frame, FrameError, take_frames
 
     def frames(stream: bytes, step: int) -> tuple[list[Frame], bool]:
-        buffer, found = bytearray(), []
+        buffer, entries = bytearray(), []
         try:
             for at in range(0, len(stream), step):
                 buffer += stream[at : at + step]
-                found += take_frames(buffer)
+                entries += take_frames(buffer)
         except FrameError as error:
             assert "\n" not in str(error)
-            return found, True
-        return found, False
+            return entries, True
+        return entries, False
 
     def one_input(stream: bytes) -> None:
         header_type, rest = stream[:1], stream[1:]

@@ -87,8 +87,8 @@ class Copies:
         for name, tables in COPIED.items():
             database = self._databases[name]
             database.execute("BEGIN IMMEDIATE")
-            for each in tables:
-                self._copy(database, each, run_id, text)
+            for item in tables:
+                self._copy(database, item, run_id, text)
             database.execute("COMMIT")
 
     def _copy(self, database: sqlite3.Connection, name: str, run_id: str, at: str) -> None:
@@ -100,16 +100,16 @@ class Copies:
         else:
             where = "run_id = ?"
         chosen = ", ".join(
-            f":{each}"
-            if each in fresh
+            f":{column}"
+            if column in fresh
             else "replace(run_body, :template, :run_id)"
-            if each == "run_body"
-            else f'"{each}"'
-            for each in columns
+            if column == "run_body"
+            else f'"{column}"'
+            for column in columns
         )
         if name == "asset_event_tags":
             chosen = chosen.replace('"event_id"', "(SELECT max(id) FROM event_logs)")
-        names = ", ".join(f'"{each}"' for each in columns)
+        names = ", ".join(f'"{column}"' for column in columns)
         where = where.replace("?", ":template")
         database.execute(
             f"INSERT INTO {name} ({names}) SELECT {chosen} FROM {name} WHERE {where}",

@@ -229,8 +229,8 @@ def repeated(work: Callable[[int], object], threads: int) -> Iterator[None]:
             work(next(numbers))
 
     started = [threading.Thread(target=repeat, daemon=True) for _ in range(threads)]
-    for each in started:
-        each.start()
+    for thread in started:
+        thread.start()
     try:
         yield
     finally:
@@ -341,13 +341,13 @@ def plans(board: Board) -> Iterator[tuple[str, str]]:
 def measured(checkout: Path, home: Path, seconds: float) -> dict[str, str]:
     """Return the cost of each attack for a checkout."""
     board = Board(checkout, home)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     parts = (passwords(board, seconds), addresses(board), unreachable(board), connections(board))
     for name, shown in itertools.chain(*parts, plans(board)):
         sys.stdout.write(f"{name}: {shown}\n")
         sys.stdout.flush()
-        found[name] = shown
-    return found
+        texts[name] = shown
+    return texts
 
 
 def main() -> None:

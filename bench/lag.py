@@ -146,17 +146,17 @@ def _lag(namesrv: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
 def _delays(version: str, namesrv: str, environment: Mapping[str, str]) -> list[Delay]:
     lagging = [row for row in _lag(namesrv, environment) if row["readable_lag"]]
     groups = sorted({row["consumer_group"] for row in lagging})
-    found = []
+    delays = []
     for group in groups:
         before = _last_times(version, namesrv, group)
         ours = [row for row in _lag(namesrv, environment) if row["consumer_group"] == group]
         after = _last_times(version, namesrv, group)
-        found += [
+        delays += [
             Delay(row, before.get(row["topic"]), after.get(row["topic"]))
             for row in ours
             if row["readable_lag"]
         ]
-    return found
+    return delays
 
 
 def _last_times(version: str, namesrv: str, group: str) -> dict[str, datetime]:
@@ -173,7 +173,7 @@ def last_times(text: str) -> dict[str, datetime]:
     Topic, broker, queue, broker offset, consumer offset, client (optional), diff, inflight
     (optional), date and time.
     """
-    found: dict[str, datetime] = {}
+    instants: dict[str, datetime] = {}
     for line in text.splitlines():
         cells = line.split()
         if len(cells) < 7 or not cells[2].isdecimal() or cells[3] == cells[4]:
@@ -183,8 +183,8 @@ def last_times(text: str) -> dict[str, datetime]:
         except ValueError:
             continue  # N/A: nothing was consumed of it
         if at.year > 1970:
-            found[cells[0]] = min(at, found.get(cells[0], at))
-    return found
+            instants[cells[0]] = min(at, instants.get(cells[0], at))
+    return instants
 
 
 def _delay_table(delays: Sequence[Delay]) -> str:

@@ -85,9 +85,9 @@ class MadeUp:
     def lag(self, group: int) -> int:
         """Return the lag of a group on its first topic at the end."""
         (rows,) = self._rows(progress.GROUPS, made.GROUPS, 1)
-        found = rows.filter(pc.equal(rows["consumer_group"], self.name(group)))  # pyright: ignore
-        found = found.filter(pc.equal(found["topic"], self.topic(group)))  # pyright: ignore
-        return found["lag"].to_pylist()[0]
+        result = rows.filter(pc.equal(rows["consumer_group"], self.name(group)))  # pyright: ignore
+        result = result.filter(pc.equal(result["topic"], self.topic(group)))  # pyright: ignore
+        return result["lag"].to_pylist()[0]
 
     def _parts(self) -> Iterator[tuple[Table, str, int]]:
         yield raw.SNAPSHOTS, _SNAPSHOTS, int(min(self.days, 7) * DAY)
@@ -110,8 +110,8 @@ class MadeUp:
                 session.execute("SET TimeZone = 'UTC'; SET threads = 2")
                 for name, view in made.WORLD.items():
                     session.execute(f"CREATE VIEW {name} AS {self._filled(view, first, last)}")
-                found = session.sql(self._filled(text, first, last)).to_arrow_table()
-            yield _whole(table, found)
+                arrow_table = session.sql(self._filled(text, first, last)).to_arrow_table()
+            yield _whole(table, arrow_table)
 
     def _filled(self, text: str, first: int, last: int) -> str:
         return text.format(
@@ -150,24 +150,24 @@ class MadeUp:
 
     def _events(self) -> list[dict[str, object]]:
         rewound = {"consumer_group": self.name(3), "topic": self.topic(3)}
-        found = [
+        numbers = [
             {"kind": "REWOUND", "ago": 255, "from_offset": 4_510_233, "to_offset": 4_180_000}
             | {"messages": 330_233, "likely_cause": "reset by an operator", "queue_id": place}
             | {"broker": "broker-a"}
             | rewound
             for place in range(min(4, self.queues))
         ]
-        found += [
+        numbers += [
             {"kind": "REBALANCED", "ago": minutes, "consumer_group": self.name(number)}
             | {"topic": self.topic(number), "queue_id": 1, "broker": "broker-b", "messages": 12}
             for number, minutes in ((0, 42), (1, 172), (4, 25))
         ]
-        found.append({"kind": "BROKER_DOWN", "ago": 91, "broker": "broker-b"})
+        numbers.append({"kind": "BROKER_DOWN", "ago": 91, "broker": "broker-b"})
         return [
-            row(progress.EVENTS, each)
-            | {"observed_at": self.ago(each["ago"]), "cluster": CLUSTER}  # pyright: ignore
-            | {"previous_at": self.ago(each["ago"] + 1)}  # pyright: ignore
-            for each in found
+            row(progress.EVENTS, number)
+            | {"observed_at": self.ago(number["ago"]), "cluster": CLUSTER}  # pyright: ignore
+            | {"previous_at": self.ago(number["ago"] + 1)}  # pyright: ignore
+            for number in numbers
         ]
 
     def _results(self) -> list[dict[str, object]]:

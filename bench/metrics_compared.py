@@ -116,14 +116,14 @@ def _rows(pages: tuple[str, ...]) -> Iterator[list[str]]:
 
 def _values(page: str, name: str, label: str) -> Values:
     """Return the largest sample of each group and topic; the broker's names may have a unit."""
-    found: Values = {}
+    values: Values = {}
     for family in text_string_to_metric_families(page):
         if family.name not in (name, f"{name}_milliseconds"):
             continue
         for sample in family.samples:
             key = sample.labels[label], sample.labels["topic"]
-            found[key] = max(sample.value, found.get(key, sample.value))
-    return found
+            values[key] = max(sample.value, values.get(key, sample.value))
+    return values
 
 
 def _ours(namesrv: str) -> str:

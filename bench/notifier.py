@@ -76,11 +76,13 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
     with serve() as hook:
         for number in range(kills):
             process = deliverer("bench.notifier", lake.home, hook.url)
-            ended = [each for each in (resolved(one, present()) for one in standing) if each]
-            raised = [new_incident(f"lab/g-{number}-{each}/orders") for each in range(RAISED)]
+            ended = [
+                incident for incident in (resolved(one, present()) for one in standing) if incident
+            ]
+            raised = [new_incident(f"lab/g-{number}-{item}/orders") for item in range(RAISED)]
             save(lake, standing, [*ended, *raised])
-            expected += [("RESOLVED", each.subject) for each in ended]
-            expected += [("FIRING", each.subject) for each in raised]
+            expected += [("RESOLVED", incident.subject) for incident in ended]
+            expected += [("FIRING", incident.subject) for incident in raised]
             standing = raised
             moment = chance.uniform(0, SECONDS)
             time.sleep(moment)
@@ -88,7 +90,7 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
             process.wait()
             report(f"{number}: killed at {moment:.2f} s, {len(hook.received)} messages so far")
         deliver(lake, [AppriseChannel(hook.url)])
-        messages = [LINE.findall(each["message"]) for each in hook.received]
+        messages = [LINE.findall(row["message"]) for row in hook.received]
     notified, repeated = counted(messages)
     first = {line: number for number, lines in reversed([*enumerate(messages)]) for line in lines}
     return Result(
@@ -184,12 +186,12 @@ def main() -> None:
         deliver_for_ever(home, [AppriseChannel(url)])
     print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        found = notifier(Path(folder), options.kills, options.seed, print_line)
+        result = notifier(Path(folder), options.kills, options.seed, print_line)
     print_line(
-        f"{options.kills} kills, {found.expected} transitions: {found.missing} not notified, "
-        f"{found.repeated} messages repeated something, {found.disordered} in the wrong order"
+        f"{options.kills} kills, {result.expected} transitions: {result.missing} not notified, "
+        f"{result.repeated} messages repeated something, {result.disordered} in the wrong order"
     )
-    if found.missing or found.disordered or found.repeated > options.kills:
+    if result.missing or result.disordered or result.repeated > options.kills:
         sys.exit(1)
 
 

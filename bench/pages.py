@@ -91,8 +91,8 @@ def _copied(home: Home) -> tuple[str, str, str]:
     while copies.copy_next(now()):
         count += 1
     seconds = time.process_time() - started
-    each = f"{seconds / count:.2f} s" if count else ""
-    return f"copy an hour, once ({count} copied)", each, ""
+    text = f"{seconds / count:.2f} s" if count else ""
+    return f"copy an hour, once ({count} copied)", text, ""
 
 
 def _pages(

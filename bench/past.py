@@ -49,8 +49,8 @@ class Past:
             for name, text in self._world(first, last).items():
                 session.execute(f"CREATE VIEW {name} AS {text}")
             for table, text in _ROWS.items():
-                found = session.sql(text).to_arrow_table()
-                yield raw_table(table), _filled(raw_table(table), found)
+                arrow_table = session.sql(text).to_arrow_table()
+                yield raw_table(table), _filled(raw_table(table), arrow_table)
 
     def put(self, lake: Lake, first: int, last: int) -> None:
         """Writes these minutes into the raw tables, as loading them would have."""

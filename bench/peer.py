@@ -229,9 +229,9 @@ def compute(session: duckdb.DuckDBPyConnection, lake: Lake, window: Window, fold
         session.execute(f"CREATE TABLE {name} AS {text}")
     for name in ("queues", "groups"):
         session.execute(f"COPY {name} TO '{folder}/{name}.parquet' (COMPRESSION zstd)")
-    found = session.execute("SELECT count(*) FROM queues").fetchone()
-    assert found
-    return found[0]
+    row = session.execute("SELECT count(*) FROM queues").fetchone()
+    assert row
+    return row[0]
 
 
 def differences(
@@ -250,13 +250,13 @@ def differences(
             return f"count(*) FILTER (NOT coalesce({close}, m.{name} IS NULL AND t.{name} IS NULL))"
         return f"count(*) FILTER ({pair.replace(', ', ' IS DISTINCT FROM ')})"
 
-    found = session.execute(
+    result = session.execute(
         f"SELECT {', '.join(map(differs, compared))}, count(*) FILTER (m.snapshot_id IS NULL OR "
         f"t.snapshot_id IS NULL) FROM {mine} m FULL JOIN {theirs} t "
         f"USING ({', '.join(KEYS[table])})"
     ).fetchone()
-    assert found
-    named = zip([*compared, "missing rows"], found, strict=True)
+    assert result
+    named = zip([*compared, "missing rows"], result, strict=True)
     return {name: count for name, count in named if count}
 
 

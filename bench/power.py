@@ -127,14 +127,14 @@ def cuts(
     home = Home.of(root / "home")
     with _fork_server(calm.home) as server:
 
-        def tick(each: Home) -> float:
-            _use(each, warm, server)
-            return finish(started_tick(each))
+        def tick(home: Home) -> float:
+            _use(home, warm, server)
+            return finish(started_tick(home))
 
-        for each in (calm.home, home):
-            prepare(each)
-            put(each, start, BEFORE, CLUSTER)
-            tick(each)
+        for value in (calm.home, home):
+            prepare(value)
+            put(value, start, BEFORE, CLUSTER)
+            tick(value)
         put(calm.home, start, DURING, CLUSTER)
         tick(calm.home)
         expected = {table: rows_of(calm, table) for table in COMPARED}
@@ -145,21 +145,21 @@ def cuts(
         began = time.monotonic()
         this = [sys.executable, "-m", "bench.power", "--record", str(root)]
         record([*this, "--start", start.isoformat()], log, cwd=Path(__file__).parents[1])
-        found = list(calls(log, root))
+        result = list(calls(log, root))
         log.unlink()
         backed_up = contents_of(root / "copy")
         whole = deepcopy(disk)
-        for call in found:
+        for call in result:
             whole.apply(call)
         report(
-            f"{len(found)} calls in {time.monotonic() - began:.0f} s, of which "
-            f"{sum(call.name in ('fsync', 'fdatasync') for call in found)} sync; files that the "
+            f"{len(result)} calls in {time.monotonic() - began:.0f} s, of which "
+            f"{sum(call.name in ('fsync', 'fdatasync') for call in result)} sync; files that the "
             f"record has otherwise: {[str(path.relative_to(root)) for path in whole.differences()]}"
         )
         wrong = []
-        moments = _moments(found, root, number, chance)
+        moments = _moments(result, root, number, chance)
         marks = Marks()
-        for at, call in enumerate(found):
+        for at, call in enumerate(result):
             disk.apply(call)
             marks.read(call, root)
             if at in moments:
@@ -167,7 +167,7 @@ def cuts(
                 put_in_place(root, disk.after_cut(lost, chance))
                 began = time.monotonic()
                 problems = _checked(root, start, marks, expected, backed_up, tick)
-                where = f"cut at {at} of {len(found)}, in {marks.region}, {lost} left"
+                where = f"cut at {at} of {len(result)}, in {marks.region}, {lost} left"
                 report(
                     f"{where}: {'; '.join(problems) or 'whole'} ({time.monotonic() - began:.0f} s)"
                 )
@@ -175,15 +175,15 @@ def cuts(
     return wrong
 
 
-def _moments(found: list[Call], root: Path, number: int, chance: random.Random) -> set[int]:
+def _moments(value: list[Call], root: Path, number: int, chance: random.Random) -> set[int]:
     """Return the positions of cuts: of each region as many."""
     regions: dict[str, list[int]] = {name: [] for name in REGIONS}
     marks = Marks()
-    for at, call in enumerate(found):
+    for at, call in enumerate(value):
         marks.read(call, root)
         if marks.region in regions:
             regions[marks.region].append(at)
-    shares = Counter(REGIONS[each % len(REGIONS)] for each in range(number))
+    shares = Counter(REGIONS[item % len(REGIONS)] for item in range(number))
     return {at for name, share in shares.items() for at in chance.sample(regions[name], share)}
 
 
@@ -208,7 +208,7 @@ def _checked(
         tick(home)
         lake = Lake(home)
         computed = set(lake.read(progress.SNAPSHOTS)["snapshot_id"].to_pylist())
-        problems += [f"{each} is not computed" for each in marks.landed - computed]
+        problems += [f"{text} is not computed" for text in marks.landed - computed]
         problems += [
             f"{table} differs" for table in COMPARED if rows_of(lake, table) != expected[table]
         ]

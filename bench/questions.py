@@ -102,9 +102,9 @@ def duckdb(form: str, folder: Path) -> Callable[[], Totals]:
 
     def run() -> Totals:
         session.execute(f"CREATE OR REPLACE TABLE result AS {QUERY}")
-        found = session.execute(f"SELECT {', '.join(TOTALS)} FROM result").fetchone()
-        assert found
-        return found
+        row = session.execute(f"SELECT {', '.join(TOTALS)} FROM result").fetchone()
+        assert row
+        return row
 
     return run
 
@@ -142,7 +142,7 @@ def polars(form: str, folder: Path) -> Callable[[], Totals]:
         rows = polars.scan_parquet(f"{folder}/*.parquet")
         if form == "observed":
             rows = rows.sort("observed_at").with_columns(
-                **{name: each.shift(1).over(*QUEUE) for name, each in before.items()}
+                **{name: expr.shift(1).over(*QUEUE) for name, expr in before.items()}
             )
         made = (
             rows.group_by(*PAIR)
@@ -155,7 +155,7 @@ def polars(form: str, folder: Path) -> Callable[[], Totals]:
             .collect()
         )
         totals = [polars.len(), *(col(name).sum() for name in made.columns[len(PAIR) :])]
-        return made.select(*(each.alias(str(at)) for at, each in enumerate(totals))).row(0)
+        return made.select(*(expr.alias(str(at)) for at, expr in enumerate(totals))).row(0)
 
     return run
 

@@ -105,7 +105,7 @@ def calls(log: Path, root: Path) -> Iterator[Call]:
 
 
 def _arguments(text: str) -> list[str]:
-    found, depth, start, quoted, position = [], 0, 0, False, 0
+    arguments, depth, start, quoted, position = [], 0, 0, False, 0
     while position < len(text):
         char = text[position]
         if quoted:
@@ -120,18 +120,18 @@ def _arguments(text: str) -> list[str]:
         elif char in "]}>":
             depth -= 1
         elif char == "," and not depth:
-            found.append(text[start:position].strip())
+            arguments.append(text[start:position].strip())
             start = position + 1
         position += 1
     if text:
-        found.append(text[start:].strip())
-    return found
+        arguments.append(text[start:].strip())
+    return arguments
 
 
 def _bytes(argument: str) -> bytes:
     return b"".join(
-        codecs.escape_decode(each.encode("latin-1"))[0]  # pyright: ignore
-        for each in _TEXT.findall(argument)
+        codecs.escape_decode(match.encode("latin-1"))[0]  # pyright: ignore
+        for match in _TEXT.findall(argument)
     )
 
 
@@ -149,16 +149,16 @@ class Node:
 
     def content(self, chance: random.Random | None = None) -> bytes:
         """Return the content with all writes, or with a random part of the unsynced ones."""
-        found = bytearray(self.synced)
+        content = bytearray(self.synced)
         for _, at, data in self.writes:
             if chance and chance.random() < 0.5:
                 continue
             if data is None:
-                del found[at:]
+                del content[at:]
             else:
-                found.extend(bytes(max(0, at - len(found))))
-                found[at : at + len(data)] = data
-        return bytes(found)
+                content.extend(bytes(max(0, at - len(content))))
+                content[at : at + len(data)] = data
+        return bytes(content)
 
 
 @dataclass(kw_only=True)
@@ -206,7 +206,7 @@ class Disk:
         act(call)
 
     def _openat(self, call: Call) -> None:
-        flags = next((each for each in call.arguments if each.startswith("O_")), "")
+        flags = next((argument for argument in call.arguments if argument.startswith("O_")), "")
         if call.name == "creat":
             flags = "O_CREAT|O_TRUNC"
         path = Path(_decoded(call.arguments[-1].strip("<>")))
@@ -275,8 +275,8 @@ class Disk:
 
     def _make_durable(self, path: Path, node: Node | None, begun: int) -> None:
         if node is not None:
-            late = [each for each in node.writes if each[0] > begun]
-            node.writes = [each for each in node.writes if each[0] <= begun]
+            late = [write for write in node.writes if write[0] > begun]
+            node.writes = [write for write in node.writes if write[0] <= begun]
             node.synced, node.writes = node.content(), late
             return
         for change in self._changes:
@@ -345,17 +345,17 @@ class Disk:
             kept = chance.randint(0, kept)
         for change in self._changes[:kept]:
             _take_over(names, change)
-        found: dict[Path, bytes | None] = {}
+        after_cut: dict[Path, bytes | None] = {}
         for path, node in sorted(names.items()):
-            if path.parent != self.root and found.get(path.parent, b"") is not None:
+            if path.parent != self.root and after_cut.get(path.parent, b"") is not None:
                 continue  # its folder is not there
             if node is None:
-                found[path] = None
+                after_cut[path] = None
             elif lost == Lost.SOME_LEFT:
-                found[path] = node.content(chance)
+                after_cut[path] = node.content(chance)
             else:
-                found[path] = node.synced
-        return found
+                after_cut[path] = node.synced
+        return after_cut
 
     def differences(self) -> list[Path]:
         """Return the files that the record has otherwise than the disk; a test of the record."""
@@ -402,7 +402,7 @@ def _take_over(names: dict[Path, Node | None], change: Change) -> None:
     if change.added is not None:
         names[change.added] = change.node
     elif change.removed is not None:
-        for path in [each for each in names if change.removed in (each, *each.parents)]:
+        for path in [path for path in names if change.removed in (path, *path.parents)]:
             del names[path]
 
 
@@ -419,13 +419,13 @@ def _file(argument: str) -> tuple[str, Path]:
 
 def _paths(arguments: list[str]) -> list[Path]:
     """Return the paths that a call names; a relative one follows its folder."""
-    found, folder = [], Path()
+    paths, folder = [], Path()
     for argument in arguments:
         if _FILE.match(argument):
             folder = _file(argument)[1]
         elif argument.startswith('"'):
-            found.append(folder / _decoded(argument[1:-1]))
-    return found
+            paths.append(folder / _decoded(argument[1:-1]))
+    return paths
 
 
 def put_in_place(root: Path, content: dict[Path, bytes | None]) -> None:

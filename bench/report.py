@@ -38,8 +38,8 @@ def write_section(name: str, text: str) -> None:
     """Replace one section of the page, or append it; the others stay as they are."""
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
     page = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n"
-    before, found, rest = page.partition(first)
-    after = rest.partition(last)[2] if found else ""
+    before, item, rest = page.partition(first)
+    after = rest.partition(last)[2] if item else ""
     section = f"{first}\n{text.strip()}\n{last}"
     parts = [part.strip() for part in (before, section, after)]
     PAGE.write_text("\n\n".join(part for part in parts if part) + "\n")

@@ -84,7 +84,7 @@ def routed_notifier(folder: Path, kills: int, seed: int, report: Callable[[str],
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serve()) for name in ("team", "lead", "hook")}
         file = folder / "rules.yaml"
-        addresses = {name: each.url for name, each in servers.items()}
+        addresses = {name: webhook.url for name, webhook in servers.items()}
         file.write_text(ROUTES.format(**addresses | {"hook": servers["hook"].http}))
         for number in range(kills):
             process = deliverer("bench.routed_notifier", lake.home, str(file))
@@ -97,14 +97,14 @@ def routed_notifier(folder: Path, kills: int, seed: int, report: Callable[[str],
             ended = _ended(lake, rounds.pop(0)) if len(rounds) == STANDING else []
             save(lake, [], [mine, *raised[1:]])
             save(lake, [], ended)
-            fired |= {each.subject for each in raised}
+            fired |= {incident.subject for incident in raised}
             taken.add(mine.subject)
-            over |= {each.subject for each in ended}
+            over |= {incident.subject for incident in ended}
             rounds.append(raised)
             time.sleep(chance.uniform(0, 1.2))
             process.kill()
             process.wait()
-            notified = {name: len(each.received) for name, each in servers.items()}
+            notified = {name: len(webhook.received) for name, webhook in servers.items()}
             report(f"{number}: killed, messages so far: {notified}")
         channels, routing = _opened(file)
         for _ in range(3):
@@ -115,14 +115,14 @@ def routed_notifier(folder: Path, kills: int, seed: int, report: Callable[[str],
 
 
 def _ended(lake: Lake, raised: Sequence[Incident]) -> list[Incident]:
-    found = find(lake, [each.incident_id for each in raised])
-    return [each for each in (resolved(one, present()) for one in found) if each]
+    incidents = find(lake, [incident.incident_id for incident in raised])
+    return [incident for incident in (resolved(one, present()) for one in incidents) if incident]
 
 
 def _result(
     servers: dict[str, Webhook], fired: set[str], over: set[str], taken: set[str]
 ) -> Result:
-    expected = {("FIRING", each) for each in fired} | {("RESOLVED", each) for each in over}
+    expected = {("FIRING", text) for text in fired} | {("RESOLVED", text) for text in over}
     missing, repeated = {}, {}
     for name, server in servers.items():
         notified, repeated[name] = counted(map(_lines, server.received))
@@ -130,7 +130,7 @@ def _result(
         if name == "lead":
             wanted = {line for line in expected if line[1] not in taken}
         missing[name] = sum(not notified[line] for line in wanted)
-    escalated = {line[1] for each in servers["lead"].received for line in _lines(each)}
+    escalated = {line[1] for row in servers["lead"].received for line in _lines(row)}
     return Result(len(expected), missing, repeated, len(escalated & taken))
 
 
@@ -161,11 +161,11 @@ def main() -> None:
         deliver_for_ever(home, *_opened(Path(rules)))
     print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        found = routed_notifier(Path(folder), options.kills, options.seed, print_line)
-    print_line(f"{options.kills} kills, {found}")
-    if any(found.missing.values()) or found.wrongly_escalated:
+        notifier = routed_notifier(Path(folder), options.kills, options.seed, print_line)
+    print_line(f"{options.kills} kills, {notifier}")
+    if any(notifier.missing.values()) or notifier.wrongly_escalated:
         sys.exit(1)
-    if any(count > options.kills for count in found.repeated.values()):
+    if any(count > options.kills for count in notifier.repeated.values()):
         sys.exit(1)
 
 

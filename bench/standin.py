@@ -31,7 +31,7 @@ def serve(large: Large, brokers: int, port: int = 0) -> Iterator[str]:
         port: of the name server, 0 for any.
     """
     ports = (port, *[0] * brokers)
-    sockets = [socket.create_server(("127.0.0.1", each), backlog=64) for each in ports]
+    sockets = [socket.create_server(("127.0.0.1", port), backlog=64) for port in ports]
     with in_process(_run, sockets, large, sockets) as address:
         yield address
 

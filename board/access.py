@@ -80,11 +80,11 @@ class Login:
 
     def having(self, token: str) -> Person | None:
         """Return the person of a token, None without one."""
-        found = None
+        result = None
         for known, person in self.tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):
-                found = person
-        return found
+                result = person
+        return result
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -99,10 +99,10 @@ def networks(text: str) -> tuple[Network, ...]:
 def _is_of(address: str, networks: Iterable[Network]) -> bool:
     """Return whether an address lies in one of some networks."""
     try:
-        found = ipaddress.ip_address(address)
+        ip_address = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(found in network for network in networks)
+    return any(ip_address in network for network in networks)
 
 
 def _credentials(value: str) -> tuple[str, str, str]:

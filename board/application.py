@@ -187,7 +187,7 @@ def _handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong(request: Request, error: RequestValidationError) -> Response:
-        texts = (f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        texts = (f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors())
         return _failure(request, 400, "; ".join(texts))
 
     @app.exception_handler(SettingsError)

@@ -40,29 +40,29 @@ class DataFiles:
         Raises:
             DamagedError: the metadata of the table cannot be read.
         """
-        found = self._lake.table(table.name)
+        result = self._lake.table(table.name)
         with self._lock:
             known = self._known.setdefault(table.name, _Known())
-            if known.version != found.metadata_location:
+            if known.version != result.metadata_location:
                 with usable(f"the metadata of {table.name}"):
-                    known.hours, known.manifests = self._read(found, known.manifests)
-                known.version = found.metadata_location
+                    known.hours, known.manifests = self._read(result, known.manifests)
+                known.version = result.metadata_location
             return known.hours
 
     def _read(
-        self, found: IcebergTable, known: Mapping[str, tuple[tuple[int, str], ...]]
+        self, table: IcebergTable, known: Mapping[str, tuple[tuple[int, str], ...]]
     ) -> tuple[Hours | None, dict[str, tuple[tuple[int, str], ...]]]:
-        snapshot = found.current_snapshot()
+        snapshot = table.current_snapshot()
         if snapshot is None:
             return {}, {}
         manifests: dict[str, tuple[tuple[int, str], ...]] = {}
-        for manifest in snapshot.manifests(found.io):
+        for manifest in snapshot.manifests(table.io):
             if manifest.content != ManifestContent.DATA:
                 return None, {}
             path = manifest.manifest_path
             manifests[path] = known.get(path) or tuple(
                 (entry.data_file.partition[0], entry.data_file.file_path)
-                for entry in manifest.fetch_manifest_entry(found.io, discard_deleted=True)
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
             )
         hours: dict[int, list[str]] = {}
         for entries in manifests.values():

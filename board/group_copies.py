@@ -178,18 +178,18 @@ class GroupCopies:
     def hours(self, window: Window) -> tuple[list[Path], list[Window]]:
         """Return the copies of hours of a window, and the windows that have none."""
         names = self._names()
-        found = {
+        hour_paths = {
             hour: self._hour_path(hour, names) for hour in _within(window, 3600) if hour in names
         }
-        return _divided(found, window, 3600)
+        return _divided(hour_paths, window, 3600)
 
     def days(self, window: Window) -> tuple[list[Path], list[Window]]:
         """Return the copies of days of a window, and the windows that have none."""
         names = self._names()
         known = {hour // 24 for hour in names}
         days = [day for day in _within(window, 86_400) if day in known]
-        found = {day: self._day_path(day, names) for day in days}
-        return _divided(found, window, 86_400)
+        day_paths = {day: self._day_path(day, names) for day in days}
+        return _divided(day_paths, window, 86_400)
 
     def _copy_hour(self, hour: int, target: Path) -> None:
         start = datetime.fromtimestamp(hour * 3600, UTC)
@@ -236,11 +236,11 @@ def _is_whole(copy: Path) -> bool:
 
 
 def _divided(
-    found: Mapping[int, Path], window: Window, size: int
+    paths: Mapping[int, Path], window: Window, size: int
 ) -> tuple[list[Path], list[Window]]:
     """Return the copies that there are, and the windows of those that there are not."""
-    copies = [path for path in found.values() if path.exists()]
-    missing = [number for number, path in found.items() if not path.exists()]
+    copies = [path for path in paths.values() if path.exists()]
+    missing = [number for number, path in paths.items() if not path.exists()]
     windows: list[Window] = []
     for number in missing:
         start = max(window.start, datetime.fromtimestamp(number * size, UTC))

@@ -110,7 +110,7 @@ def _known(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column; a value that is no number is unknown, not the largest."""
     if not pa.types.is_floating(column.type):
         return column.to_pylist()
-    return [None if each is None or not isfinite(each) else each for each in column.to_pylist()]
+    return [None if row is None or not isfinite(row) else row for row in column.to_pylist()]
 
 
 def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, 
 def _merge(made: Series, row: dict[str, Any], maximum: dict[str, Any]) -> None:
     for name, value in row.items():
         made.last[name][-1] = value
-        known = [each for each in (made.maximum[name][-1], maximum[name]) if each is not None]
+        known = [item for item in (made.maximum[name][-1], maximum[name]) if item is not None]
         made.maximum[name][-1] = max(known) if known else None
 
 
@@ -170,12 +170,12 @@ class GroupHistory:
         parts, others = [_empty()], [window]
         for copies_of in stages:
             rest: list[Window] = []
-            for each in others:
-                copied, missing = _copied(copies_of, each, equal)
+            for item in others:
+                copied, missing = _copied(copies_of, item, equal)
                 parts += copied
                 rest += missing
             others = rest
-        parts += [self._uncopied(each, equal) for each in others]
+        parts += [self._uncopied(window, equal) for window in others]
         schema = parts[0].schema
         whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
         return whole.sort_by("observed_at")
@@ -193,8 +193,8 @@ class GroupHistory:
                 delay = row["delay_ms"]
                 if delay is not None and delay >= errors.get(row["observed_at"], (-1, None))[0]:
                     errors[row["observed_at"]] = (delay, row[ERROR])
-        found = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
-        rows = rows.append_column(ERROR, pa.array(found, type=pa.int64()))
+        numbers = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
+        rows = rows.append_column(ERROR, pa.array(numbers, type=pa.int64()))
         for name in (*COLUMNS, ERROR):
             rows = rows.append_column(f"{MOST}{name}", rows[name])
         return rows

@@ -32,7 +32,10 @@ EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule 
 INCIDENTS = replace(
     alerting.INCIDENTS,
     columns=(
-        *(EVIDENCE if each.name == "evidence" else each for each in alerting.INCIDENTS.columns),
+        *(
+            EVIDENCE if column.name == "evidence" else column
+            for column in alerting.INCIDENTS.columns
+        ),
         Column("row", STRING_MAP, "the columns of that row"),
     ),
 )
@@ -58,14 +61,14 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
     if severity and severity not in SEVERITIES:
         raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
     wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
-    found = [
+    evidences = [
         with_evidence(row)
         for row in dict_rows(rows.of(alerting.INCIDENTS))
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
-    found.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
-    found.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
-    return found
+    evidences.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
+    evidences.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
+    return evidences
 
 
 def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
@@ -132,7 +135,7 @@ def silence_rows(kept: State, now: datetime, state: str = "") -> list[dict[str, 
         raise ProblemError(400, f"state={state!r}: it is all or one of {', '.join(SILENCE_STATES)}")
     wanted = {"": SILENCE_STATES[:2], "ALL": SILENCE_STATES}.get(state.upper(), (state.upper(),))
     try:
-        found = silences(kept)
+        result = silences(kept)
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
-    return [silence_row(each, now) for each in found if each.state(now) in wanted]
+    return [silence_row(silence, now) for silence in result if silence.state(now) in wanted]

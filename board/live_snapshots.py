@@ -102,13 +102,15 @@ class LiveSnapshots:
             last.taken_at = time.monotonic()
 
     def _named(self, name: str) -> Cluster:
-        found = self._configured()
-        for cluster in found:
+        clusters = self._configured()
+        for cluster in clusters:
             if name in (cluster.key, Memory.of(self._state, cluster.key).cluster):
                 return cluster
-        unnamed = [each for each in found if Memory.of(self._state, each.key).cluster is None]
-        if len(found) == len(unnamed) == 1:
+        unnamed = [
+            cluster for cluster in clusters if Memory.of(self._state, cluster.key).cluster is None
+        ]
+        if len(clusters) == len(unnamed) == 1:
             # Its name is not known before its first snapshot; there is nothing to confuse it with.
-            return found[0]
-        known = ", ".join(cluster.key for cluster in found) or "none"
+            return clusters[0]
+        known = ", ".join(cluster.key for cluster in clusters) or "none"
         raise ProblemError(404, f"{name!r} is not configured here; configured are: {known}")

@@ -115,7 +115,9 @@ class LimitsMiddleware:
         parameters = query.split(b"&", most.parameters)
         if len(parameters) > most.parameters:
             return 400, f"an address has at most {most.parameters} parameters"
-        if any(len(part) > most.part for each in parameters for part in each.split(b"=", 1)):
+        if any(
+            len(part) > most.part for parameter in parameters for part in parameter.split(b"=", 1)
+        ):
             return 414, f"a parameter has at most {most.part} bytes"
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _DIGITS or int(length) > most.body:

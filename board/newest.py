@@ -234,18 +234,18 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
     # no collector observes its cluster as a whole.
     is_whole = pc.is_in(known["source"], value_set=pa.array([None, SnapshotSource.REMOTE]))  # pyright: ignore
     removed = _without_raw_rows(computed, loaded["snapshot_id"])
-    found = pa.concat_tables(
+    drop_columns = pa.concat_tables(
         [
             known.append_column("is_whole", is_whole),
             removed.append_column("is_whole", pa.array([False] * removed.num_rows, pa.bool_())),
         ]
     )
     order = [("is_whole", "descending"), ("observed_at", "descending")]
-    found = found.sort_by(order).drop_columns("is_whole")
+    drop_columns = drop_columns.sort_by(order).drop_columns("is_whole")
     first: dict[str, int] = {}
-    for place, cluster in enumerate(found["cluster"].to_pylist()):
+    for place, cluster in enumerate(drop_columns["cluster"].to_pylist()):
         first.setdefault(cluster, place)
-    rows = found.take(pa.array(list(first.values()), type=pa.int64()))
+    rows = drop_columns.take(pa.array(list(first.values()), type=pa.int64()))
     pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
     return dict(sorted(pairs)), rows
 
@@ -258,10 +258,10 @@ def _computed_until(lake: Lake, instant: datetime) -> pa.Table:
             continue
         reach = not_before("observed_at", hour - CLUSTER_REACH)
         reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
-        found = lake.read(progress.SNAPSHOTS, reach, columns=columns)
+        computed = lake.read(progress.SNAPSHOTS, reach, columns=columns)
         # In the hour of the instant all may be later, and those before it further back.
-        if found.num_rows:
-            return found
+        if computed.num_rows:
+            return computed
     return progress.SNAPSHOTS.arrow_schema().empty_table()
 
 

@@ -55,7 +55,7 @@ class Order:
             ProblemError: the table has no such column, or it has no order.
         """
         name = text.removeprefix("-")
-        column = next((each for each in table.columns if each.name == name), None)
+        column = next((column for column in table.columns if column.name == name), None)
         if column is None or pa.types.is_nested(column.type):
             raise ProblemError(400, f"sort={text!r}: {table.name} has no column to sort by so")
         return cls(name, text.startswith("-"))
@@ -73,11 +73,11 @@ def containing(rows: pa.Table, text: str, columns: Sequence[str]) -> pa.Table:
     """Return the rows one of whose columns contains a text, whatever its case."""
     if not text:
         return rows
-    found = pa.array([False] * rows.num_rows)
+    result = pa.array([False] * rows.num_rows)
     for name in columns:
         contains = pc.match_substring(rows[name], text, ignore_case=True)  # pyright: ignore
-        found = pc.or_(found, pc.fill_null(contains, False))  # pyright: ignore
-    return rows.filter(found)
+        result = pc.or_(result, pc.fill_null(contains, False))  # pyright: ignore
+    return rows.filter(result)
 
 
 def page(

@@ -149,12 +149,12 @@ class Passwords:
 def peer_of(address: str) -> str:
     """Return the peer of an address: the address of IPv4, or the network of IPv6."""
     try:
-        found = ipaddress.ip_address(address)
+        ip_address = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if found.version == 4:
-        return str(found)
-    return str(ipaddress.ip_network((found, _NETWORK), strict=False))
+    if ip_address.version == 4:
+        return str(ip_address)
+    return str(ipaddress.ip_network((ip_address, _NETWORK), strict=False))
 
 
 def password_hash(password: str) -> str:

@@ -85,11 +85,11 @@ class History:
             DamagedError: a file of a table is missing or damaged.
         """
         with self._lock:
-            found = self._known.pop(instant, None) or PastRows(self._lake, instant)
-            self._known[instant] = found
+            past_rows = self._known.pop(instant, None) or PastRows(self._lake, instant)
+            self._known[instant] = past_rows
             while len(self._known) > KEPT:
                 self._known.pop(next(iter(self._known)))
-        return found
+        return past_rows
 
     def forget(self) -> None:
         """Keep nothing: the tables have changed, and a late tick also changes the past."""
@@ -122,7 +122,7 @@ def rows_between(
     """
     names = list(dict.fromkeys([table.instant, *columns])) if columns else table.column_names
     hours = files.by_hour(table)
-    paths = None if hours is None else [path_of(each) for each in files_of(hours, window)]
+    paths = None if hours is None else [path_of(file) for file in files_of(hours, window)]
     if paths == []:
         return table.arrow_schema().empty_table().select(names)
     rows = None

@@ -73,11 +73,11 @@ def scrape(request: Request) -> Response:
     """Respond in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
     keeper: MetricsKeeper = request.app.state.metrics
     headers = request.headers
-    found = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))
+    page = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))
     # The encoding is named also where there is none: no middleware compresses the page again.
     named = {
-        "Content-Type": found.content_type,
-        "Content-Encoding": found.encoding or "identity",
+        "Content-Type": page.content_type,
+        "Content-Encoding": page.encoding or "identity",
         "Vary": "Accept, Accept-Encoding",
     }
-    return Response(found.body, headers=named)
+    return Response(page.body, headers=named)

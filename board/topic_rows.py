@@ -17,7 +17,7 @@ _COMPUTED = (
     *("added_last_hour", "oldest_at", "oldest_at_is_upper_bound", "complete"),
 )
 
-_OF_TOPICS = tuple(each for each in progress.TOPICS.columns if each.name in _COMPUTED)
+_OF_TOPICS = tuple(column for column in progress.TOPICS.columns if column.name in _COMPUTED)
 """Columns of ``progress.topics``; NULL of system topics, which have no row there."""
 
 TOPICS = Table(
@@ -82,9 +82,9 @@ def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
     }
     details: dict[str, Any] = {}
     for name, table in tables.items():
-        found = rows.of(table, cluster)
-        found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
-        details[name] = dict_rows(found.sort_by([(key, "ascending") for key in table.key]))
+        result = rows.of(table, cluster)
+        result = result.filter(pc.equal(result["topic"], topic))  # pyright: ignore
+        details[name] = dict_rows(result.sort_by([(key, "ascending") for key in table.key]))
     if not any(details.values()):
         raise ProblemError(404, f"no topic {topic!r} in {cluster!r}: GET /api/v1/topics lists them")
     return {"cluster": cluster, "topic": topic, "observed_at": rows.at[cluster], **details}
@@ -102,7 +102,7 @@ def _row(row: dict[str, Any], rows: Shown) -> dict[str, Any]:
         "brokers": row.get("broker_count_distinct"),
         "queues": row.get("queue_id_count"),
         "messages": row.get("messages_sum"),
-        **{each.name: row.get(each.name) for each in _OF_TOPICS},
+        **{column.name: row.get(column.name) for column in _OF_TOPICS},
         "newest_stored_at": row.get("newest_stored_at_max"),
         "groups": row.get("consumer_group_count", 0),
         "lag": lag,

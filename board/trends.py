@@ -114,9 +114,9 @@ def _by_group(points: pa.Table) -> tuple[pa.Table, dict[Key, tuple[int, int]]]:
     """
     encoded = [points[name].combine_chunks().dictionary_encode() for name in _KEY]
     number: Any = pa.array([0] * points.num_rows, pa.int64())
-    for each in encoded:
-        number = pc.multiply(number, max(1, len(each.dictionary)))  # pyright: ignore
-        number = pc.add(number, each.indices.cast(pa.int64()))  # pyright: ignore
+    for item in encoded:
+        number = pc.multiply(number, max(1, len(item.dictionary)))  # pyright: ignore
+        number = pc.add(number, item.indices.cast(pa.int64()))  # pyright: ignore
     order = pc.sort_indices(  # pyright: ignore
         pa.table({"number": number, "observed_at": points["observed_at"]}),
         sort_keys=[("number", "ascending"), ("observed_at", "ascending")],
@@ -143,7 +143,7 @@ def _make_view(
     """Make the view ``read``: rows of ``progress.groups`` of whole clusters, until `at`."""
     table = progress.GROUPS
     hours = files.by_hour(table)
-    paths = [None] if hours is None else [path_of(each) for each in files_of(hours, window)]
+    paths = [None] if hours is None else [path_of(file) for file in files_of(hours, window)]
     if paths and all(paths):
         session.execute("SET VARIABLE paths = $paths", {"paths": paths})
         source = "read_parquet(getvariable('paths'), union_by_name = true)"

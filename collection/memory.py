@@ -51,7 +51,7 @@ def sharing_descriptors(clusters: Sequence[Cluster]) -> list[Cluster]:
         return list(clusters)
     share = max(FEWEST, int(soft * FOR_CLUSTERS) // len(clusters))
     limit = {"max_connections": min(share, MAX_CONNECTIONS)}
-    return [replace(each, limits={**(each.limits or {}), **limit}) for each in clusters]
+    return [replace(cluster, limits={**(cluster.limits or {}), **limit}) for cluster in clusters]
 
 
 FOLDER = "collector"
@@ -123,24 +123,24 @@ class Memory:
     @classmethod
     def _read(cls, state: State, name: str) -> "Memory":
         try:
-            found = json.loads(state.read(name) or "{}")  # ValueError where it is not even text
+            content = json.loads(state.read(name) or "{}")  # ValueError where it is not even text
             brokers = {
                 (row["broker"], row["broker_id"], row["address"]): datetime.fromisoformat(
                     row["answered_at"]
                 )
-                for row in found["brokers"]
+                for row in content["brokers"]
             }
             deep_at, collected_at = (
-                datetime.fromisoformat(text) if (text := found.get(at)) else None
+                datetime.fromisoformat(text) if (text := content.get(at)) else None
                 for at in ("deep_at", "collected_at")
             )
-            taken = (collected_at, found.get("every"), found.get("collector"))
-            turns = int(found.get("deep_turns", 0))
+            taken = (collected_at, content.get("every"), content.get("collector"))
+            turns = int(content.get("deep_turns", 0))
             copies = {
                 address: (int(copied), int(late))
-                for address, (copied, late) in found.get("copies", {}).items()
+                for address, (copied, late) in content.get("copies", {}).items()
             }
-            return cls(state, name, found["cluster"], brokers, deep_at, turns, *taken, copies)
+            return cls(state, name, content["cluster"], brokers, deep_at, turns, *taken, copies)
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(state, name)
 
@@ -233,7 +233,7 @@ class Memory:
             }
             for (broker, broker_id, address), at in sorted(self.brokers.items())
         ]
-        found = {
+        values = {
             "cluster": self.cluster,
             "deep_at": self.deep_at.isoformat() if self.deep_at else None,
             "deep_turns": self.deep_turns,
@@ -243,4 +243,4 @@ class Memory:
             "copies": self.copies,
             "brokers": rows,
         }
-        self.state.write(self.name, json.dumps(found, indent=1))
+        self.state.write(self.name, json.dumps(values, indent=1))

@@ -225,7 +225,7 @@ def take_snapshots(
         LeaseError: leases cannot be had.
         OSError: the memory cannot be written.
     """
-    found: list[Snapshot | BaseException] = []
+    exceptions: list[Snapshot | BaseException] = []
 
     async def take_all() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
@@ -233,14 +233,16 @@ def take_snapshots(
             take_snapshot(shared, cluster, priority_groups, read, since)
             for cluster in sharing_descriptors(clusters)
         )
-        found.extend(await asyncio.gather(*tasks, return_exceptions=True))
+        exceptions.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(take_all())
-    snapshots = [item for item in found if isinstance(item, Snapshot)]
-    elsewhere = [item for item in found if isinstance(item, CollectedElsewhereError)]
+    snapshots = [item for item in exceptions if isinstance(item, Snapshot)]
+    elsewhere = [item for item in exceptions if isinstance(item, CollectedElsewhereError)]
     for error in elsewhere:
         report(str(error))
-    errors = [item for item in found if isinstance(item, BaseException) and item not in elsewhere]
+    errors = [
+        item for item in exceptions if isinstance(item, BaseException) and item not in elsewhere
+    ]
     fatal = [error for error in errors if not isinstance(error, NeverReachedError)]
     for error in fatal or (errors if not snapshots and not elsewhere else ()):
         raise error

@@ -76,17 +76,25 @@ def validate(
     annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours, unique)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
-    found = _run_suite(annotated, table, gx_expectations(ours))
-    results = [_result_of_ours(annotated, table, each, found[each.name]) for each in ours]
+    row = _run_suite(annotated, table, gx_expectations(ours))
+    results = [
+        _result_of_ours(annotated, table, expectation, row[expectation.name])
+        for expectation in ours
+    ]
     if brought:
         is_readable = any(result.problem is None for result in results)
-        suite = [each.gx for each in brought]
-        found |= _run_brought(
-            annotated.select(*frame.columns), table, suite, is_readable=is_readable
-        )
-        results += [_result_of_brought(table, each, found[each.name]) for each in brought]
-    evaluated = {each.expectation for each in results if each.success is not None}
-    keep(*_one_page(table, found, evaluated))
+        suite = [brought_expectation.gx for brought_expectation in brought]
+        row |= _run_brought(annotated.select(*frame.columns), table, suite, is_readable=is_readable)
+        results += [
+            _result_of_brought(table, brought_expectation, row[brought_expectation.name])
+            for brought_expectation in brought
+        ]
+    evaluated = {
+        validation_result.expectation
+        for validation_result in results
+        if validation_result.success is not None
+    }
+    keep(*_one_page(table, row, evaluated))
     return results
 
 
@@ -104,12 +112,12 @@ def _run_suite(
     """
     from expectations.gx_suite import problem_of
 
-    found = _run(frame, table, suite)
-    raised = [each for each in suite if problem_of(found[(each.meta or {})[NAME]])]
+    row = _run(frame, table, suite)
+    raised = [item for item in suite if problem_of(row[(item.meta or {})[NAME]])]
     if len(raised) > 1 and (is_readable or len(raised) < len(suite)):
-        for each in raised:
-            found |= _run(frame, table, [each])
-    return found
+        for item in raised:
+            row |= _run(frame, table, [item])
+    return row
 
 
 def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_readable: bool) -> Found:
@@ -123,10 +131,10 @@ def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_reada
     except Exception as error:
         if len(suite) == 1:
             return {suite[0].meta[NAME]: _raised(suite[0], error)}
-    found: Found = {}
-    for each in suite:
-        found |= _run_brought(frame, table, [each], is_readable=is_readable)
-    return found
+    brought: Found = {}
+    for item in suite:
+        brought |= _run_brought(frame, table, [item], is_readable=is_readable)
+    return brought
 
 
 def _raised(expectation: Any, error: Exception) -> Any:
@@ -149,10 +157,10 @@ def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
     validation = batch.validate(
         gx.ExpectationSuite(table, expectations), result_format=_RESULT_FORMAT
     )
-    return {each.expectation_config.meta[NAME]: each for each in validation.results}
+    return {item.expectation_config.meta[NAME]: item for item in validation.results}
 
 
-def _one_page(table: str, found: Found, evaluated: Collection[str]) -> tuple[Any, Any]:
+def _one_page(table: str, row: Found, evaluated: Collection[str]) -> tuple[Any, Any]:
     """Return results as those of one suite, for its page of Data Docs.
 
     A page shows an expectation that applied to no row as met by 100 % or NaN %, so it has only
@@ -162,12 +170,12 @@ def _one_page(table: str, found: Found, evaluated: Collection[str]) -> tuple[Any
     from great_expectations.core import ExpectationSuiteValidationResult
     from great_expectations.validator.validation_statistics import calc_validation_statistics
 
-    results = [each for name, each in found.items() if name in evaluated]
-    for each in results:
-        each.result.pop("unexpected_rows", None)
-        each.success = bool(each.success)  # of some types NumPy's, which is no JSON
+    results = [value for name, value in row.items() if name in evaluated]
+    for item in results:
+        item.result.pop("unexpected_rows", None)
+        item.success = bool(item.success)  # of some types NumPy's, which is no JSON
     counts = calc_validation_statistics(results)
-    suite = gx.ExpectationSuite(table, [each.expectation_config for each in found.values()])
+    suite = gx.ExpectationSuite(table, [item.expectation_config for item in row.values()])
     return suite, ExpectationSuiteValidationResult(
         results=results,
         success=counts.success,

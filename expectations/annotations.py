@@ -67,13 +67,13 @@ def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> Da
         *("snapshot_id", "consumer_group", "topic", "consume_mode", "match_method")
     )
     known = F.struct("least", "most", "consume_mode", "match_method")
-    found = (
+    result = (
         sums.where("moved_on")
         .join(about, on=["snapshot_id", "consumer_group", "topic"])
         .groupBy(*group)
         .agg(F.min(known).alias(LAG_OF_OFFSETS))
     )
-    return frame.join(found, on=group, how="left").select(*frame.columns, LAG_OF_OFFSETS)
+    return frame.join(result, on=group, how="left").select(*frame.columns, LAG_OF_OFFSETS)
 
 
 Frames = Mapping[str, DataFrame]
@@ -121,7 +121,9 @@ class Annotation:
 
     def is_used_by(self, expectations: Sequence[Expectation]) -> bool:
         """Return whether a condition names one of its columns."""
-        return any(column in each.condition for column in self.types for each in expectations)
+        return any(
+            column in expectation.condition for column in self.types for expectation in expectations
+        )
 
 
 def source_tables(name: str, expectations: Sequence[Expectation]) -> dict[str, timedelta]:
@@ -135,10 +137,10 @@ def source_tables(name: str, expectations: Sequence[Expectation]) -> dict[str, t
         Full names, with how long before the window their rows are needed.
     """
     return {
-        other: each.before
-        for each in ANNOTATIONS.get(name, ())
-        if each.is_used_by(expectations)
-        for other in each.sources
+        other: annotation.before
+        for annotation in ANNOTATIONS.get(name, ())
+        if annotation.is_used_by(expectations)
+        for other in annotation.sources
     }
 
 
@@ -166,13 +168,13 @@ def annotate(
     own_decisions = [decision for decision in decisions if decision.table == name]
     mark = marked_unique if name in unique else with_copies
     frame = mark(frames[name], TABLES[name], own_decisions)
-    for each in ANNOTATIONS.get(name, ()):
-        if not each.is_used_by(expectations):
+    for annotation in ANNOTATIONS.get(name, ()):
+        if not annotation.is_used_by(expectations):
             continue
-        if set(each.sources) <= set(frames):
-            frame = each.add(frame, Given(frames, decisions, unique))
+        if set(annotation.sources) <= set(frames):
+            frame = annotation.add(frame, Given(frames, decisions, unique))
         else:
-            unknown = {column: F.lit(None).cast(type) for column, type in each.types.items()}
+            unknown = {column: F.lit(None).cast(type) for column, type in annotation.types.items()}
             frame = frame.withColumns(unknown)
     return frame
 
@@ -247,7 +249,7 @@ def _with_disagreement(frame: DataFrame, given: Given) -> DataFrame:
         order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     )
     agrees = F.col("max_offset").between(F.col("before"), F.col("after"))
-    found = (
+    result = (
         given.frames["raw.queue_offsets"]
         .join(F.broadcast(stores.distinct()), on="snapshot_id", how="left")
         .withColumns({"before": before, "after": after})
@@ -256,7 +258,7 @@ def _with_disagreement(frame: DataFrame, given: Given) -> DataFrame:
         .groupBy("snapshot_id")
         .agg(F.count_if(~agrees).alias(DISAGREEING_QUEUES))
     )
-    return frame.join(found, on="snapshot_id", how="left").select(
+    return frame.join(result, on="snapshot_id", how="left").select(
         *frame.columns, DISAGREEING_QUEUES
     )
 
@@ -276,14 +278,14 @@ def _with_bulk(frame: DataFrame, given: Given) -> DataFrame:
     order = Window.partitionBy(*key).orderBy("observed_at")
     offsets = ("consumer_offset", "max_offset")
     following = {f"next_{name}": F.lead(name).over(order) for name in offsets}
-    found = (
+    result = (
         bulk.withColumns(following)
         .where(" AND ".join(f"{name} <= next_{name}" for name in offsets))
         # Conflicting rows of one queue give it several times.
         .groupBy("snapshot_id", *key)
         .agg(F.min(F.struct(*offsets, *following)).alias(BULK))
     )
-    return frame.join(found, on=["snapshot_id", *key], how="left").select(*frame.columns, BULK)
+    return frame.join(result, on=["snapshot_id", *key], how="left").select(*frame.columns, BULK)
 
 
 ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {

@@ -46,7 +46,7 @@ def python_suite(file: Path, text: str) -> Sequence[Any]:
         compile(text, str(file), "exec")
         names = runpy.run_path(str(file))
         suites = {
-            id(each): each for each in names.values() if isinstance(each, gx.ExpectationSuite)
+            id(name): name for name in names.values() if isinstance(name, gx.ExpectationSuite)
         }
         if not suites and callable(function := names.get("suite")):
             made = function()
@@ -145,7 +145,7 @@ def read(folder: Path, *, required: bool = False) -> tuple[Brought, list[str]]:
     if not folder.is_dir():
         missing = f"{folder}: is no folder; put suites into it as TABLE.json or TABLE.py"
         return {}, [missing] if required or folder.exists() else []
-    found: dict[str, list[BroughtExpectation]] = {}
+    brought_expectations: dict[str, list[BroughtExpectation]] = {}
     mistakes: list[str] = []
     for file in _files(folder):
         table = ".".join(file.relative_to(folder).with_suffix("").parts)
@@ -157,10 +157,17 @@ def read(folder: Path, *, required: bool = False) -> tuple[Brought, list[str]]:
             continue
         for place, item in items:
             try:
-                _add(found.setdefault(table, []), _expectation(table, item, f"{file}{place}"))
+                _add(
+                    brought_expectations.setdefault(table, []),
+                    _expectation(table, item, f"{file}{place}"),
+                )
             except ValueError as error:
                 mistakes.append(f"{file}{place}: {error}")
-    return {table: tuple(each) for table, each in found.items() if each}, mistakes
+    return {
+        table: tuple(brought_expectation)
+        for table, brought_expectation in brought_expectations.items()
+        if brought_expectation
+    }, mistakes
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -195,7 +202,7 @@ def _items(file: Path) -> list[tuple[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f": cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if file.suffix == ".py":
-        return [(f" expectations[{n}]", each) for n, each in enumerate(python_suite(file, text))]
+        return [(f" expectations[{n}]", item) for n, item in enumerate(python_suite(file, text))]
     try:
         suite = json.loads(text)
     except json.JSONDecodeError as error:
@@ -208,20 +215,20 @@ def _items(file: Path) -> list[tuple[str, Any]]:
         )
     lines = _lines(text, items)
     return [
-        (f"{line} expectations[{n}]", each)
-        for n, (line, each) in enumerate(zip(lines, items, strict=True))
+        (f"{line} expectations[{n}]", item)
+        for n, (line, item) in enumerate(zip(lines, items, strict=True))
     ]
 
 
 def _lines(text: str, items: Sequence[Any]) -> list[str]:
     """Return the line of each expectation as ``:LINE``, found by its type."""
-    found, at = [], 0
+    lines, at = [], 0
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         begin = text.find(json.dumps(kind), at) if isinstance(kind, str) else -1
         at = begin + 1 if begin >= 0 else at
-        found.append(f":{text.count(chr(10), 0, begin) + 1}" if begin >= 0 else "")
-    return found
+        lines.append(f":{text.count(chr(10), 0, begin) + 1}" if begin >= 0 else "")
+    return lines
 
 
 def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
@@ -243,7 +250,7 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
         json.dumps(configuration.to_json_dict())
     except TypeError as error:
         raise ValueError(f"is no JSON: {_one_line(error)}") from None
-    arguments = {name: each for name, each in configuration.kwargs.items() if name != "batch_id"}
+    arguments = {name: kwarg for name, kwarg in configuration.kwargs.items() if name != "batch_id"}
     meta = gx.meta or {}
     columns = list(_columns(arguments))
     _require_columns(table, columns)
@@ -251,7 +258,7 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
     name = name if "name" in meta else re.sub(r"\W", "_", name)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"meta.name should be letters, digits and '_', not {name!r}")
-    if name in {each.name for each in AUDIT_EXPECTATIONS[table]}:
+    if name in {expectation.name for expectation in AUDIT_EXPECTATIONS[table]}:
         raise ValueError(f"meta.name: Tidemark has an expectation {name!r}; choose another name")
     if name in (TICK_CHECK, AUDIT_CHECK, USABLE):
         raise ValueError(f"meta.name: {name!r} is the check of a whole table; choose another name")
@@ -304,13 +311,13 @@ def _one_line(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return " ".join(str(error).split()) or type(error).__name__
-    found: Any = errors()
-    return "; ".join(_mistake(each) for each in found)
+    result: Any = errors()
+    return "; ".join(_mistake(item) for item in result)
 
 
-def _mistake(found: Mapping[str, Any]) -> str:
-    field = ".".join(str(each) for each in found["loc"] if each != "__root__")
-    return f"kwargs.{field}: {found['msg']}" if field else str(found["msg"])
+def _mistake(row: Mapping[str, Any]) -> str:
+    field = ".".join(str(item) for item in row["loc"] if item != "__root__")
+    return f"kwargs.{field}: {row['msg']}" if field else str(row["msg"])
 
 
 def _columns(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -320,7 +327,7 @@ def _columns(arguments: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, Iterable):
-            names = [each for each in value if isinstance(each, str)]
+            names = [item for item in value if isinstance(item, str)]
             # The order of a set differs between processes, and the name is made of it.
             yield from sorted(names) if isinstance(value, set) else names
 
@@ -338,13 +345,16 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(sorted(names))}"
 
 
-def _add(found: list[BroughtExpectation], new: BroughtExpectation) -> None:
+def _add(brought_expectations: list[BroughtExpectation], new: BroughtExpectation) -> None:
     """Add an expectation; one whose name another has gets a number behind its own.
 
     Raises:
         ValueError: a person gave both the same name.
     """
-    taken = {each.name: each.place for each in found}
+    taken = {
+        brought_expectation.name: brought_expectation.place
+        for brought_expectation in brought_expectations
+    }
     if new.name in taken and "name" in (new.gx.meta or {}):
         raise ValueError(f"meta.name: {taken[new.name]} has the name {new.name!r} too")
     name, number = new.name, 1
@@ -356,4 +366,4 @@ def _add(found: list[BroughtExpectation], new: BroughtExpectation) -> None:
     # sentence, which has neither name nor severity.
     meta = {**(new.gx.meta or {}), NAME: name}
     gx = new.gx.copy(update={"id": None, "meta": meta, "description": named.description})
-    found.append(replace(named, gx=gx))
+    brought_expectations.append(replace(named, gx=gx))

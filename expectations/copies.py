@@ -90,24 +90,24 @@ def _decision(frame: DataFrame, decisions: Sequence[Decision]) -> Column:
     The text has the columns that the table had when the row was quarantined. Columns added since
     then are NULL in the row.
     """
-    found = F.lit(None).cast("string")
+    result = F.lit(None).cast("string")
     if not decisions:
-        return found
-    snapshot_ids = {each.snapshot_id for each in decisions if each.snapshot_id}
+        return result
+    snapshot_ids = {decision.snapshot_id for decision in decisions if decision.snapshot_id}
     # The text of a row is made only where a decision may match it.
     may_match = F.col("snapshot_id").isNull() | F.col("snapshot_id").isin(list(snapshot_ids))
     for kind in (DROPPED, RELEASED):
         rows: dict[tuple[str, ...], list[str]] = {}
-        for each in decisions:
-            if each.decision == kind:
-                rows.setdefault(tuple(each.columns), []).append(each.row)
+        for decision in decisions:
+            if decision.decision == kind:
+                rows.setdefault(tuple(decision.columns), []).append(decision.row)
         for columns, texts in rows.items():
             matches = may_match & row_json(columns).isin(texts)
             for column in frame.columns:
                 if column not in columns:
                     matches = matches & F.col(column).isNull()
-            found = F.when(matches, F.lit(kind)).otherwise(found)
-    return found
+            result = F.when(matches, F.lit(kind)).otherwise(result)
+    return result
 
 
 def _content(frame: DataFrame) -> Column:

@@ -30,7 +30,7 @@ class TextPageView(DefaultJinjaPageView):
             return escaped(content_block)
         if isinstance(content_block, list):
             content_block = [
-                escaped(each) if isinstance(each, str) else each for each in content_block
+                escaped(item) if isinstance(item, str) else item for item in content_block
             ]
         elif isinstance(content_block, dict) and isinstance(content_block.get("graph"), dict):
             # The template writes it into a script. "<" could end that.

@@ -143,7 +143,7 @@ _SEVERITIES = {"block": "critical", "quarantine": "critical", "warn": "warning"}
 
 def gx_expectations(declared: Sequence[Expectation]) -> list[GxExpectation]:
     """Return an expectation of Great Expectations for each declaration, in their order."""
-    return [_gx_expectation(each) for each in declared]
+    return [_gx_expectation(expectation) for expectation in declared]
 
 
 def _gx_expectation(declared: Expectation) -> GxExpectation:

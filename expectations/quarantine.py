@@ -48,7 +48,7 @@ def split(
     valid, quarantined = {}, []
     for name, frame in frames.items():
         expectations = TICK_EXPECTATIONS.get(name, ())
-        if not any(each.severity == "quarantine" for each in expectations):
+        if not any(expectation.severity == "quarantine" for expectation in expectations):
             valid[name] = frame
             continue
         annotated = annotate(name, frames, decisions, expectations, unique)
@@ -69,9 +69,9 @@ def _quarantined_rows(
     observed_at: datetime | None,
 ) -> DataFrame:
     violated = [
-        F.when(each.is_violated, F.lit(each.name))
-        for each in expectations
-        if each.severity == "quarantine"
+        F.when(expectation.is_violated, F.lit(expectation.name))
+        for expectation in expectations
+        if expectation.severity == "quarantine"
     ]
     return annotated.filter(~is_valid(expectations) & F.col(DECISION).isNull()).select(
         F.coalesce("observed_at", F.lit(observed_at).cast("timestamp")).alias("observed_at"),

@@ -47,7 +47,7 @@ class Tolerance(Strict, frozen=True):
     @classmethod
     def _known_expectation(cls, value: str, info: ValidationInfo) -> str:
         table = info.data.get("table")
-        names = [each.name for each in AUDIT_EXPECTATIONS.get(table or "", ())]
+        names = [expectation.name for expectation in AUDIT_EXPECTATIONS.get(table or "", ())]
         if table and value not in names:
             raise ValueError(f"{table} has no expectation {value!r}, it has {', '.join(names)}")
         return value
@@ -56,10 +56,10 @@ class Tolerance(Strict, frozen=True):
     @classmethod
     def _changeable_severity(cls, value: str | None, info: ValidationInfo) -> str | None:
         table, name = info.data.get("table"), info.data.get("expectation")
-        for each in AUDIT_EXPECTATIONS.get(table or "", ()):
-            if value and each.name == name and each.severity == "quarantine":
+        for expectation in AUDIT_EXPECTATIONS.get(table or "", ()):
+            if value and expectation.name == name and expectation.severity == "quarantine":
                 raise ValueError(f"{name} always quarantines its rows, only mostly can be changed")
-        of_ticks = [each.name for each in TICK_EXPECTATIONS.get(table or "", ())]
+        of_ticks = [expectation.name for expectation in TICK_EXPECTATIONS.get(table or "", ())]
         if value == "block" and table and name not in of_ticks:
             raise ValueError(f"{name} is validated once an hour, when there is nothing to block")
         return value
@@ -86,7 +86,7 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[Tolerance], li
     Returns:
         The valid entries, and one line for each mistake.
     """
-    found: dict[tuple[str, str], Tolerance] = {}
+    tolerances: dict[tuple[str, str], Tolerance] = {}
     mistakes: list[str] = []
     validate = Tolerance.model_validate
     for item in read_items(file, "quality", "an entry", validate, required=required):
@@ -94,11 +94,11 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[Tolerance], li
             mistakes.append(item)
             continue
         key = item.value.table, item.value.expectation
-        if key in found:
+        if key in tolerances:
             mistakes.append(f"{item.place('expectation')}: {'.'.join(key)} has an entry above")
         else:
-            found[key] = item.value
-    return list(found.values()), mistakes
+            tolerances[key] = item.value
+    return list(tolerances.values()), mistakes
 
 
 def suites(
@@ -111,13 +111,15 @@ def suites(
         tolerances: entries of the settings file.
         declared: expectations by full table name: all of them, or those of ticks.
     """
-    by_expectation = {(each.table, each.expectation): each for each in tolerances}
+    by_expectation = {
+        (tolerance.table, tolerance.expectation): tolerance for tolerance in tolerances
+    }
     return {
         table: tuple(
-            by_expectation[table, each.name].applied_to(each)
-            if (table, each.name) in by_expectation
-            else each
-            for each in expectations
+            by_expectation[table, expectation.name].applied_to(expectation)
+            if (table, expectation.name) in by_expectation
+            else expectation
+            for expectation in expectations
         )
         for table, expectations in declared.items()
     }

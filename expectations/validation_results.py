@@ -55,9 +55,16 @@ def results_without_rows(table: str, expectations: Suite) -> list[ValidationResu
     """Return the validation results of a table without rows: there was nothing to validate."""
     return [
         ValidationResult(
-            table, each.name, None, 0, 0, each.severity, each.expected, mostly=each.mostly
+            table,
+            expectation.name,
+            None,
+            0,
+            0,
+            expectation.severity,
+            expectation.expected,
+            mostly=expectation.mostly,
         )
-        for each in expectations
+        for expectation in expectations
     ]
 
 

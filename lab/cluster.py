@@ -369,12 +369,12 @@ class LabCluster:
         secure = self._state.read().secure
         options = lab_security.java_options(self.folder_of_certificates) if secure else []
         if node.grpc_port is not None:
-            found = jars.fetch_proxy(self.version)
+            path = jars.fetch_proxy(self.version)
         elif node.broker is not None:
-            found = jars.fetch_broker(self.version)
+            path = jars.fetch_broker(self.version)
         else:
-            found = jars.fetch(self.version)
-        command = node_config.command(node, java_path, found, folder, options)
+            path = jars.fetch(self.version)
+        command = node_config.command(node, java_path, path, folder, options)
         # Set for the brokers of a shell, ROCKETMQ_HOME and NAMESRV_ADDR would win over our files.
         environment = {
             key: value

@@ -77,15 +77,15 @@ def classes(version: str, program: str = "workload", first: Path | None = None) 
         LabError: no JDK, or the sources do not compile.
     """
     folders = [Path(__file__).parent / name for name in (program, _SHARED)]
-    found = sorted(path for folder in folders for path in folder.glob("*.java"))
-    sources = {path.name: _source(path, version) for path in found}
+    paths = sorted(path for folder in folders for path in folder.glob("*.java"))
+    sources = {path.name: _source(path, version) for path in paths}
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()[:12]
     folder = jars.cache_folder() / program / f"{version}-{digest}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / ".lock"):
             if not folder.is_dir():
-                path = ":".join(f"{each}/*" for each in (first, jars.fetch(version)) if each)
+                path = ":".join(f"{path}/*" for path in (first, jars.fetch(version)) if path)
                 _compile(sources, path, folder)
     return folder
 

@@ -111,7 +111,7 @@ def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path
         LabError: a version without a Proxy, no Java, or the download failed.
     """
     if version not in VERSIONS or version < "5":
-        known = ", ".join(each for each in VERSIONS if each >= "5")
+        known = ", ".join(text for text in VERSIONS if text >= "5")
         raise LabError(f"RocketMQ {version} has no Proxy: known are {known}")
     version = COMPANIONS.get(version, version)
     return _fetched(f"{version}-{PROXY}", (*_SERVERS, "rocketmq-proxy"), version, report)

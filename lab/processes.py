@@ -37,12 +37,12 @@ class Process(BaseModel, frozen=True):
 
     def find(self) -> psutil.Process | None:
         """Return the running process; None when it ended, also where another has its id now."""
-        found = find(self.pid, self.started_at)
+        process = find(self.pid, self.started_at)
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             del _children[self.pid]
             return None
-        return found
+        return process
 
     def send(self, number: signal.Signals) -> bool:
         """Signal it; False when it does not run any more."""

@@ -91,13 +91,13 @@ def _copied(lake: Lake, folder: Path, known: Mapping[str, Proof], report: Report
         table = lake.table(name)
         places[name] = table.metadata_location
         with usable(name):
-            found = {
+            pairs = {
                 path: _fetch(table.io, address, folder / path, known.get(path))
                 for address in _files_of(table)
                 for path in [_relative(lake, address)]
             }
-        report(f"{name}: {len(found.keys() - known.keys())} new files")
-        files |= found
+        report(f"{name}: {len(pairs.keys() - known.keys())} new files")
+        files |= pairs
     loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
     _copy_pending(lake.home, unfinished / "landing", loaded)
     for name in lake.shared.state.names():
@@ -136,12 +136,12 @@ def _require_rest(lake: Lake) -> None:
         BackupError: a process uses them.
     """
     at_work = [
-        f"process {each.pid} ({' '.join(map(os.path.basename, each.cmdline()[1:3]))})"
-        for each in at_work_in(lake.home.path, DEFAULT_HOME)
+        f"process {process.pid} ({' '.join(map(os.path.basename, process.cmdline()[1:3]))})"
+        for process in at_work_in(lake.home.path, DEFAULT_HOME)
     ]
-    if found := at_work or lake.shared.leases.holders():
+    if holders := at_work or lake.shared.leases.holders():
         raise BackupError(
-            f"{lake.home.path} is in use by {', '.join(found)}: stop daemon, collector, board and "
+            f"{lake.home.path} is in use by {', '.join(holders)}: stop daemon, collector, board and "
             "runs before a backup is put back"
         )
 
@@ -248,9 +248,9 @@ def _full(address: str) -> str:
 def _fetch(io: FileIO, address: str, target: Path, known: Proof | None) -> Proof:
     """Copy a file of a table, unless an older backup holds it; return its size and checksum."""
     # The size proves a known file, without a checksum: runs wait for the lease during the copy.
-    found = known or proof_of(target)
-    if found and target.exists() and target.stat().st_size == found[0]:
-        return found
+    proof = known or proof_of(target)
+    if proof and target.exists() and target.stat().st_size == proof[0]:
+        return proof
     with io.new_input(address).open() as source:
         content = source.read()
     write(target, content)

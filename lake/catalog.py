@@ -127,9 +127,9 @@ class Lake:
         """
         catalog = self.catalog  # first, so that an error of the home names the home
         with usable(f"the metadata of {name}"):
-            found = catalog.load_table(name)
-        require_present(name, found)
-        return found
+            table = catalog.load_table(name)
+        require_present(name, table)
+        return table
 
     def ready_for_spark(self, table: Table) -> int | None:
         """Prepare a table for a commit of Spark, also after a clock that was ahead.
@@ -145,13 +145,13 @@ class Lake:
             LostError: the lease that is `held` was lost.
         """
         self.sync()
-        found = self.table(table.name)
-        if was_put_back(found.metadata_location):
+        result = self.table(table.name)
+        if was_put_back(result.metadata_location):
             # Any commit writes the instants as they were read; this one records when that was.
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            with usable(table.name), found.transaction() as commit:
+            with usable(table.name), result.transaction() as commit:
                 commit.set_properties({CLOCK_PUT_BACK: now})
-        snapshot = found.current_snapshot()
+        snapshot = result.current_snapshot()
         base = snapshot.snapshot_id if snapshot else None
         self.confirm()
         self._unsynced[table.name] = base
@@ -190,9 +190,9 @@ class Lake:
             options: further options of PyIceberg's ``Table.scan``.
         """
         condition = window_filter(table, where) if isinstance(where, Window) else where
-        found = self.table(table.name)
+        result = self.table(table.name)
         with usable(table.name):
-            yield found.scan(
+            yield result.scan(
                 row_filter=condition if condition is not None else AlwaysTrue(), **options
             )
 
@@ -220,14 +220,14 @@ class Lake:
 
     def rows_by_hour(self, table: Table) -> dict[datetime, int]:
         """Return how many rows a table has of each hour with any; reads no data."""
-        found = self.table(table.name)
-        snapshot = found.current_snapshot()
+        result = self.table(table.name)
+        snapshot = result.current_snapshot()
         rows: dict[datetime, int] = {}
         if snapshot is None:
             return rows
         with usable(table.name):
-            for manifest in snapshot.manifests(found.io):
-                for entry in manifest.fetch_manifest_entry(found.io):
+            for manifest in snapshot.manifests(result.io):
+                for entry in manifest.fetch_manifest_entry(result.io):
                     hours = entry.data_file.partition[0]  # since 1970, of the table's instant
                     if hours is not None:
                         hour = datetime.fromtimestamp(hours * 3600, UTC)
@@ -328,9 +328,9 @@ class Lake:
         """Make the commits of Spark survive a power cut."""
         while self._unsynced:
             name, since = next(iter(self._unsynced.items()))
-            found = self.table(name)
+            table = self.table(name)
             with usable(name):
-                sync_versions(found, since)
+                sync_versions(table, since)
             del self._unsynced[name]
 
     def upsert(
@@ -377,8 +377,8 @@ class Lake:
 
     def version(self, table: Table) -> int | None:
         """Return the newest version of a table; None while nothing was ever written to it."""
-        found = self.table(table.name).current_snapshot()
-        return found.snapshot_id if found else None
+        snapshot = self.table(table.name).current_snapshot()
+        return snapshot.snapshot_id if snapshot else None
 
 
 def _once(table: IcebergTable) -> IcebergTable:

@@ -133,18 +133,18 @@ def _mistakes(home: Home, settings: CatalogSettings) -> list[str]:
 
 
 def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
-    found, warehouse, endpoint = [], settings.warehouse, settings.store.endpoint
-    found += settings.mistakes_of_home(home)
+    mistakes, warehouse, endpoint = [], settings.warehouse, settings.store.endpoint
+    mistakes += settings.mistakes_of_home(home)
     if warehouse and settings.type != REST and any(mark in warehouse for mark in "?#"):
-        found.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
+        mistakes.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
     # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: a
     # path in the working folder, or a store for which they wait without end.
     if warehouse and settings.type != REST and not _PLACE.match(warehouse):
-        found.append("TIDEMARK_WAREHOUSE takes s3://BUCKET/PATH or file:///PATH")
+        mistakes.append("TIDEMARK_WAREHOUSE takes s3://BUCKET/PATH or file:///PATH")
     if endpoint and not endpoint.startswith(HTTP):
         # Python takes https:// then, and Spark takes nothing.
-        found.append("TIDEMARK_S3_ENDPOINT takes http://HOST:PORT or https://HOST")
-    return found
+        mistakes.append("TIDEMARK_S3_ENDPOINT takes http://HOST:PORT or https://HOST")
+    return mistakes
 
 
 def _mistakes_of_servers(settings: CatalogSettings) -> list[str]:
@@ -153,33 +153,33 @@ def _mistakes_of_servers(settings: CatalogSettings) -> list[str]:
         return [f"{name} is set without TIDEMARK_CATALOG_TYPE" for name, uri in without if uri]
     if settings.type not in (POSTGRESQL, REST):
         return [f"TIDEMARK_CATALOG_TYPE is {settings.type!r}: it takes {POSTGRESQL} or {REST}"]
-    found = []
+    mistakes = []
     if settings.type == REST:
         if not settings.uri.startswith(HTTP):
-            found.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
+            mistakes.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
         elif "@" in urlsplit(settings.uri).netloc:
             # It is a property of Spark and of each run, and errors show it.
-            found.append(
+            mistakes.append(
                 "TIDEMARK_CATALOG_URI holds a name or password, which Spark would show: leave it "
                 "out, no credential is sent to a rest catalog"
             )
     elif not _is_postgresql(settings.uri):
-        found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
+        mistakes.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
     if settings.state and not _is_postgresql(settings.state):
-        found.append("TIDEMARK_STATE_URI takes postgresql://USER@HOST:PORT/DATABASE")
-    if settings.type == POSTGRESQL and not found and "password" in make_url(settings.uri).query:
-        found.append(
+        mistakes.append("TIDEMARK_STATE_URI takes postgresql://USER@HOST:PORT/DATABASE")
+    if settings.type == POSTGRESQL and not mistakes and "password" in make_url(settings.uri).query:
+        mistakes.append(
             "TIDEMARK_CATALOG_URI has a password among its options, which Spark would show: name "
             "a file with PGPASSFILE"
         )
     if (settings.type == POSTGRESQL or settings.state) and not _has_driver():
-        found.append("PostgreSQL needs its driver: pip install 'tidemark[postgres]'")
+        mistakes.append("PostgreSQL needs its driver: pip install 'tidemark[postgres]'")
     if not settings.warehouse:
-        found.append(
+        mistakes.append(
             "TIDEMARK_WAREHOUSE is not set: a catalog of several homes needs s3://BUCKET/PATH or "
             "file:///PATH"
         )
-    return found
+    return mistakes
 
 
 def _is_postgresql(uri: str) -> bool:
@@ -235,20 +235,20 @@ def _password_line(url: URL) -> str | None:
 
 def _python_store(store: ObjectStore) -> dict[str, str]:
     # Without a region PyArrow requests the bucket's, which takes seconds.
-    found = {"s3.region": store.region}
+    values = {"s3.region": store.region}
     if store.endpoint:
-        found["s3.endpoint"] = store.endpoint
+        values["s3.endpoint"] = store.endpoint
     if not store.path_style:
-        found["s3.force-virtual-addressing"] = "true"
-    return found
+        values["s3.force-virtual-addressing"] = "true"
+    return values
 
 
 def _spark_store(store: ObjectStore) -> dict[str, str]:
-    found = {
+    values = {
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "client.region": store.region,
         "s3.path-style-access": str(store.path_style).lower(),
     }
     if store.endpoint:
-        found["s3.endpoint"] = store.endpoint
-    return found
+        values["s3.endpoint"] = store.endpoint
+    return values

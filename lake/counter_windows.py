@@ -43,7 +43,7 @@ class CounterWindow:
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
         """Ids of the snapshots around its beginning, where they are known."""
-        return tuple(each for each in (self.before_id, self.after_id) if each)
+        return tuple(value for value in (self.before_id, self.after_id) if value)
 
 
 def counter_windows(

@@ -57,7 +57,7 @@ class QuarantinedRow:
         self, decision: str, author: str, decided_at: datetime, comment: str | None = None
     ) -> "Decision":
         """Return a decision on it, which is not recorded yet."""
-        row = {each.name: getattr(self, each.name) for each in fields(QuarantinedRow)}
+        row = {field.name: getattr(self, field.name) for field in fields(QuarantinedRow)}
         return Decision(
             **row, decision=decision, author=author, decided_at=decided_at, comment=comment
         )
@@ -75,15 +75,24 @@ class Decision(QuarantinedRow):
 
 def quarantined_rows(lake: Lake) -> list[QuarantinedRow]:
     """Return all quarantined rows; of identical copies, the one with the fewest violations."""
-    names = tuple(each.name for each in fields(QuarantinedRow))
-    found = [QuarantinedRow(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
-    most_violations_first = sorted(found, key=lambda each: len(each.rules), reverse=True)
-    return list({each.row_id: each for each in most_violations_first}.values())
+    names = tuple(field.name for field in fields(QuarantinedRow))
+    rows = [QuarantinedRow(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
+    most_violations_first = sorted(
+        rows, key=lambda quarantined_row: len(quarantined_row.rules), reverse=True
+    )
+    return list(
+        {
+            quarantined_row.row_id: quarantined_row for quarantined_row in most_violations_first
+        }.values()
+    )
 
 
 def decisions(lake: Lake, window: Window | None = None) -> tuple[Decision, ...]:
     """Return the last decision on each row of a window, or of all rows."""
-    names = tuple(each.name for each in fields(Decision))
-    found = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
-    last = {each.row_id: each for each in sorted(found, key=lambda each: each.decided_at)}
-    return tuple(each for each in last.values() if each.decision != UNDONE)
+    names = tuple(field.name for field in fields(Decision))
+    rows = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
+    last = {
+        decision.row_id: decision
+        for decision in sorted(rows, key=lambda decision: decision.decided_at)
+    }
+    return tuple(decision for decision in last.values() if decision.decision != UNDONE)

@@ -63,7 +63,7 @@ def one_line(error: BaseException) -> str:
     A failure of settings files names all mistakes, however many, because each must be mended.
     """
     if mistakes := getattr(error, "mistakes", ()):
-        return "; ".join(" ".join(str(each).split()) for each in mistakes)
+        return "; ".join(" ".join(str(mistake).split()) for mistake in mistakes)
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{where}"

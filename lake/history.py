@@ -186,8 +186,8 @@ def pending_after(lake: Lake, window: Window) -> int:
 
 def computed_ids(lake: Lake, window: Window) -> set[str]:
     """Return ids of the snapshots of a window that are marked as computed."""
-    found = lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))
-    return set(found["snapshot_id"].to_pylist())
+    result = lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))
+    return set(result["snapshot_id"].to_pylist())
 
 
 def measured_rows(lake: Lake, window: Window) -> int:
@@ -233,16 +233,22 @@ def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:
     Files contain one broker, so their sums are smaller and show no growth. They count only where no
     collector observes their cluster as a whole.
     """
-    found = list(snapshots)
-    observed = {each.cluster for each in found if each.is_of_all_brokers}
-    return [each for each in found if each.is_of_all_brokers or each.cluster not in observed]
+    result = list(snapshots)
+    observed = {
+        loaded_snapshot.cluster for loaded_snapshot in result if loaded_snapshot.is_of_all_brokers
+    }
+    return [
+        loaded_snapshot
+        for loaded_snapshot in result
+        if loaded_snapshot.is_of_all_brokers or loaded_snapshot.cluster not in observed
+    ]
 
 
 def files_left_out(snapshots: Iterable[LoadedSnapshot]) -> set[str]:
     """Return the ids of the snapshots that `whole_clusters` leaves out."""
-    found = list(snapshots)
-    counted = {each.snapshot_id for each in whole_clusters(found)}
-    return {each.snapshot_id for each in found} - counted
+    result = list(snapshots)
+    counted = {loaded_snapshot.snapshot_id for loaded_snapshot in whole_clusters(result)}
+    return {loaded_snapshot.snapshot_id for loaded_snapshot in result} - counted
 
 
 def window_of(snapshots: Sequence[LoadedSnapshot]) -> Window:
@@ -261,17 +267,17 @@ def complete_before(
         longer_ago: only complete snapshots further back than this, and at most `MEMORY`.
     """
     newest: dict[str, LoadedSnapshot] = {}
-    found: dict[str, LoadedSnapshot] = {}
+    complete: dict[str, LoadedSnapshot] = {}
     for snapshot in known:
         if not snapshot.is_of_all_brokers:
             continue
         before = newest.get(snapshot.cluster)
         age = snapshot.observed_at - before.observed_at if before else timedelta(0)
         if before and snapshot.observed_at in window and longer_ago < age <= MEMORY:
-            found[snapshot.snapshot_id] = before
+            complete[snapshot.snapshot_id] = before
         if snapshot.status == SnapshotStatus.COMPLETE:
             newest[snapshot.cluster] = snapshot
-    return found
+    return complete
 
 
 def newest_computed(lake: Lake, window: Window) -> dict[str, datetime]:

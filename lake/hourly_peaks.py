@@ -32,15 +32,16 @@ def observed_an_hour_before(
             end = snapshot.observed_at - HOUR
             reach = Window(end - longest_gap, end + timedelta(microseconds=1))
             before = _brokers(
-                each
-                for each in known
-                if each.observed_at in reach and each.origin == snapshot.origin
+                loaded_snapshot
+                for loaded_snapshot in known
+                if loaded_snapshot.observed_at in reach
+                and loaded_snapshot.origin == snapshot.origin
             )
             yield from ((snapshot.snapshot_id, broker) for broker in sorted(before))
 
 
 def _brokers(snapshots: Iterable[LoadedSnapshot]) -> frozenset[str]:
-    return frozenset().union(*(each.brokers_read for each in snapshots))
+    return frozenset().union(*(loaded_snapshot.brokers_read for loaded_snapshot in snapshots))
 
 
 SUBJECT = ("cluster", "consumer_group", "topic")
@@ -64,10 +65,10 @@ def replace_peaks(lake: Lake, window: Window) -> int:
         # The window was computed before: its rates may have changed.
         span, known = hours, known.slice(0, 0)
     columns = ("observed_at", *SUBJECT, "produce_tps")
-    found = hourly_peaks(lake.read(progress.GROUPS, span, columns=columns), known)
-    if found.equals(_sorted(stored.select(found.column_names).cast(found.schema))):
+    peaks = hourly_peaks(lake.read(progress.GROUPS, span, columns=columns), known)
+    if peaks.equals(_sorted(stored.select(peaks.column_names).cast(peaks.schema))):
         return 0
-    return lake.replace(progress.PEAKS, hours, found)
+    return lake.replace(progress.PEAKS, hours, peaks)
 
 
 def hourly_peaks(groups: pa.Table, known: pa.Table) -> pa.Table:

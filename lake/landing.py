@@ -69,8 +69,8 @@ class Landed:
     def files(self) -> dict[str, PurePath]:
         """Return its files by full name of their table."""
         paths = [self.path / name for name in self.landing.files(self.path)]
-        found = {f"raw.{path.stem}": path for path in paths if path.suffix == ".parquet"}
-        return {name: path for name, path in found.items() if name in TABLES}
+        mapping = {f"raw.{path.stem}": path for path in paths if path.suffix == ".parquet"}
+        return {name: path for name, path in mapping.items() if name in TABLES}
 
     def open(self, path: PurePath) -> Any:
         """Open one of its files for reading, as a context.
@@ -117,12 +117,12 @@ def fault_of_names(snapshot: Snapshot) -> str | None:
 
 def folder_name(name: str) -> str:
     """Return a name as a folder may have it."""
-    return _NO_FOLDER_NAME.sub(lambda found: f"%{ord(found[0]):02X}", name)
+    return _NO_FOLDER_NAME.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
 def _named(folder_name: str) -> str:
     """Return the decoded name of a folder."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), folder_name)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), folder_name)
 
 
 def land(place: Place, snapshot: Snapshot) -> Any:
@@ -167,9 +167,9 @@ def landed(place: Place, since: datetime | None = None) -> Iterator[Landed]:
     An object store receives a request for each of them. Use `folders` where most are known already.
     """
     landing = landing_of(place)
-    found = [item for item in folders(landing, since) if not since or item.observed_at >= since]
-    finished = landing.each(lambda item: item.is_finished, found)
-    yield from (item for item, is_finished in zip(found, finished, strict=True) if is_finished)
+    items = [item for item in folders(landing, since) if not since or item.observed_at >= since]
+    finished = landing.each(lambda item: item.is_finished, items)
+    yield from (item for item, is_finished in zip(items, finished, strict=True) if is_finished)
 
 
 def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
@@ -187,8 +187,8 @@ def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
         for hour in _hours(landing, cluster)
         if f"{hour.parent.name}/{hour.name}" >= oldest
     ]
-    for found in landing.each(lambda hour: _snapshots(landing, hour), hours):
-        yield from found
+    for item in landing.each(lambda hour: _snapshots(landing, hour), hours):
+        yield from item
 
 
 def set_aside(item: Landed) -> None:
@@ -215,7 +215,7 @@ def bound_aside(place: Place) -> None:
         OSError: it cannot be removed.
     """
     landing = landing_of(place)
-    beyond = [item for found in _aside(landing) for item in sorted(found)[:-MOST_ASIDE]]
+    beyond = [item for entry in _aside(landing) for item in sorted(entry)[:-MOST_ASIDE]]
     list(landing.each(lambda item: landing.remove(item.path), beyond))
 
 
@@ -232,7 +232,7 @@ def newest_landed(place: Place, until: datetime | None = None) -> dict[str, date
         place: where they are.
         until: leaves out later ones, as those of a clock that was ahead.
     """
-    landing, found = landing_of(place), {}
+    landing, instants = landing_of(place), {}
     for cluster in _visible(landing, landing.root):
         for hour in reversed(_hours(landing, cluster)):
             newest = next(
@@ -244,17 +244,17 @@ def newest_landed(place: Place, until: datetime | None = None) -> dict[str, date
                 None,
             )
             if newest:
-                found[_named(cluster.name)] = newest
+                instants[_named(cluster.name)] = newest
                 break
-    return found
+    return instants
 
 
 def days(place: Place) -> list[PurePath]:
     """Return the folder of each day of each cluster; others may have folders of their own there."""
     landing = landing_of(place)
     clusters = _visible(landing, landing.root)
-    found = (cluster / day for cluster in clusters for day in landing.folders(cluster))
-    return [day for day in found if _DAY.fullmatch(day.name)]
+    paths = (cluster / day for cluster in clusters for day in landing.folders(cluster))
+    return [day for day in paths if _DAY.fullmatch(day.name)]
 
 
 def _visible(landing: Landing, parent: PurePath) -> list[PurePath]:
@@ -271,13 +271,13 @@ def _snapshots(landing: Landing, hour: PurePath) -> list[Landed]:
 
 
 def _in_folder(landing: Landing, parent: PurePath, cluster: str) -> list[Landed]:
-    found: list[Landed] = []
+    result: list[Landed] = []
     for name in landing.folders(parent):
         match = _SNAPSHOT_ID.fullmatch(name)
         observed_at = _instant(match[1]) if match else None
         if observed_at is not None:
-            found.append(Landed(observed_at, _named(name), cluster, parent / name, landing))
-    return found
+            result.append(Landed(observed_at, _named(name), cluster, parent / name, landing))
+    return result
 
 
 def _instant(text: str) -> datetime | None:

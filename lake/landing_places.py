@@ -207,9 +207,9 @@ class Disk(Landing):
 
     def remove_empty(self, folder: PurePath) -> None:
         """See `Landing`."""
-        for each in (*(folder / name for name in self.folders(folder)), folder):
+        for path in (*(folder / name for name in self.folders(folder)), folder):
             with suppress(OSError):  # not empty
-                Path(each).rmdir()
+                Path(path).rmdir()
 
 
 @dataclass(frozen=True)
@@ -250,8 +250,8 @@ class Bucket(Landing):
 
     def _listed(self, folder: PurePath, kind: FileType) -> list[str]:
         with self._used() as files:
-            found = files.get_file_info(FileSelector(str(folder), allow_not_found=True))
-        return sorted(info.base_name for info in found if info.type == kind)
+            file_info = files.get_file_info(FileSelector(str(folder), allow_not_found=True))
+        return sorted(info.base_name for info in file_info if info.type == kind)
 
     def folders(self, parent: PurePath) -> list[str]:
         """See `Landing`."""
@@ -319,8 +319,8 @@ class Bucket(Landing):
     def remove_empty(self, folder: PurePath) -> None:
         """See `Landing`."""
         with self._used() as files:
-            found = files.get_file_info(FileSelector(str(folder), recursive=True))
-            if not any(info.type == FileType.File for info in found):
+            file_info = files.get_file_info(FileSelector(str(folder), recursive=True))
+            if not any(info.type == FileType.File for info in file_info):
                 files.delete_dir(str(folder))
 
     def each(self, act: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterable[_Found]:

@@ -128,7 +128,7 @@ class Leases(ABC):
             LeaseError: where leases are kept cannot be reached.
         """
         deadline = time.monotonic() + seconds
-        while (found := self.attempt(name)) is None:
+        while (lease := self.attempt(name)) is None:
             # Nobody holds it: it was released since the attempt, so another attempt may get it.
             if (holder := self.holder(name)) is None:
                 continue
@@ -138,7 +138,7 @@ class Leases(ABC):
             if time.monotonic() >= deadline:
                 raise HeldError(f"the lease {name!r} is held by {holder}")
             time.sleep(self.poll_seconds)
-        return found
+        return lease
 
 
 def this_process() -> str:
@@ -178,7 +178,7 @@ class FileLeases(Leases):
 
     def holders(self) -> list[str]:
         """See `Leases`."""
-        found = set()
+        entries = set()
         for path in self._home.path.rglob("*.lock"):
             name = path.relative_to(self._home.path).with_suffix("").as_posix()
             lock = FileLock(path, thread_local=False)
@@ -186,8 +186,8 @@ class FileLeases(Leases):
                 lock.acquire(blocking=False)
                 lock.release()
             except Timeout:
-                found.add(self.holder(name))
-        return sorted(found)
+                entries.add(self.holder(name))
+        return sorted(entries)
 
     def holder(self, name: str) -> str:
         """See `Leases`."""
@@ -226,7 +226,7 @@ class _FileLease(Lease):
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

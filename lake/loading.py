@@ -123,11 +123,11 @@ def _pending(lake: Lake, report: Loaded) -> Iterable[Landed]:
     if report.set_aside:
         with suppress(OSError):
             bound_aside(lake.landing)
-    found = [item for item, reason in faults.items() if not reason]
-    if not found:
+    items = [item for item, reason in faults.items() if not reason]
+    if not items:
         return []
-    known = _present(lake, found)
-    new = [item for item in found if item.snapshot_id not in known]
+    known = _present(lake, items)
+    new = [item for item in items if item.snapshot_id not in known]
     finished = lake.landing.each(lambda item: item.is_finished, new)
     return [item for item, is_finished in zip(new, finished, strict=True) if is_finished]
 
@@ -190,13 +190,13 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
         try:
             # Not pq.read_table: it would read the folders above as partition columns.
             with item.open(path) as file:
-                found = pq.ParquetFile(file).read()
+                result = pq.ParquetFile(file).read()
         except RefusedError:
             raise
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise StructureError(f"{path.name} is not readable Parquet: {reason}") from error
-        tables[name] = conform(TABLES[name], found, path.name)
+        tables[name] = conform(TABLES[name], result, path.name)
         _check_identity(item, tables[name], path.name)
     header = tables.get(raw.SNAPSHOTS.name)
     if header is None or header.num_rows != 1:
@@ -222,12 +222,12 @@ def _with_instant(rows: pa.Table, instant: pa.Scalar) -> pa.Table:
     return rows.set_column(position, rows.schema.field(position), filled)
 
 
-def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
+def conform(table: Table, value: pa.Table, file: str) -> pa.Table:
     """Return the declared columns; absent ones are NULL, unknown ones are dropped.
 
     Args:
         table: the declaration.
-        found: the rows of the file.
+        value: the rows of the file.
         file: the file's name, for the message.
 
     Raises:
@@ -235,12 +235,12 @@ def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
     """
     columns = []
     for field_ in table.arrow_schema():
-        if field_.name not in found.column_names:
+        if field_.name not in value.column_names:
             if field_.name in table.required:
                 raise StructureError(f"{file} has no column {field_.name}")
-            columns.append(pa.nulls(found.num_rows, field_.type))
+            columns.append(pa.nulls(value.num_rows, field_.type))
             continue
-        column = found.column(field_.name)
+        column = value.column(field_.name)
         try:
             columns.append(_cast(column, field_.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -252,18 +252,18 @@ def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     """Cast without loss, except for nanoseconds of instants."""
-    found = column.type
+    result = column.type
     if pa.types.is_timestamp(wanted):
-        if not pa.types.is_timestamp(found):
+        if not pa.types.is_timestamp(result):
             raise pa.ArrowInvalid("not a timestamp")
         # An instant without a zone is taken for UTC; nanoseconds are cut, not refused.
-        return pc.cast(column, pa.timestamp("us", found.tz or "UTC"), safe=False).cast(wanted)
+        return pc.cast(column, pa.timestamp("us", result.tz or "UTC"), safe=False).cast(wanted)
     if pa.types.is_string(wanted) and not (
-        pa.types.is_string(found)
-        or pa.types.is_large_string(found)
-        or pa.types.is_null(found)
-        or pa.types.is_string_view(found)
-        or pa.types.is_dictionary(found)
+        pa.types.is_string(result)
+        or pa.types.is_large_string(result)
+        or pa.types.is_null(result)
+        or pa.types.is_string_view(result)
+        or pa.types.is_dictionary(result)
     ):
         raise pa.ArrowInvalid("not text")
     return column.cast(wanted)
@@ -272,7 +272,7 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
 def _check_identity(item: Landed, rows: pa.Table, file: str) -> None:
     """Reject a file of another snapshot, which would be loaded again and again under its id."""
     foreign = rows["snapshot_id"].drop_null().unique().to_pylist()
-    if any(found != item.snapshot_id for found in foreign):
+    if any(entry != item.snapshot_id for entry in foreign):
         raise StructureError(f"{file} holds rows of {foreign[0]}, its folder is {item.snapshot_id}")
 
 
@@ -348,8 +348,8 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
 
 def _present(lake: Lake, items: Sequence[Landed]) -> set[str]:
     """Return the ids of landed snapshots that are loaded."""
-    found = lake.read(raw.SNAPSHOTS, _of(raw.SNAPSHOTS, items), columns=("snapshot_id",))
-    return set(found["snapshot_id"].unique().to_pylist())
+    result = lake.read(raw.SNAPSHOTS, _of(raw.SNAPSHOTS, items), columns=("snapshot_id",))
+    return set(result["snapshot_id"].unique().to_pylist())
 
 
 def _missing(table: Table, items: Sequence[Landed]) -> Callable[[IcebergTable, pa.Table], pa.Table]:
@@ -361,9 +361,9 @@ def _missing(table: Table, items: Sequence[Landed]) -> Callable[[IcebergTable, p
 
     def missing(newest: IcebergTable, rows: pa.Table) -> pa.Table:
         with usable(table.name):
-            found = newest.scan(row_filter=where, selected_fields=("snapshot_id",)).to_arrow()
+            arrow = newest.scan(row_filter=where, selected_fields=("snapshot_id",)).to_arrow()
         ids = rows["snapshot_id"]
-        present = pa.array(found["snapshot_id"].unique().to_pylist(), ids.type)
+        present = pa.array(arrow["snapshot_id"].unique().to_pylist(), ids.type)
         is_present = pc.is_in(ids, value_set=present)  # pyright: ignore
         return rows.filter(pc.invert(is_present))  # pyright: ignore
 

@@ -25,15 +25,25 @@ def listing_all_groups(lake: Lake, snapshots: Sequence[LoadedSnapshot]) -> set[s
         lake: the tables.
         snapshots: loaded snapshots, in order of time; files hold one broker and list no cluster.
     """
-    whole = [each for each in snapshots if each.is_of_all_brokers]
-    partial = {each.snapshot_id: each for each in whole if each.status == SnapshotStatus.PARTIAL}
-    found = {each.snapshot_id for each in whole if each.status == SnapshotStatus.COMPLETE}
+    whole = [loaded_snapshot for loaded_snapshot in snapshots if loaded_snapshot.is_of_all_brokers]
+    partial = {
+        loaded_snapshot.snapshot_id: loaded_snapshot
+        for loaded_snapshot in whole
+        if loaded_snapshot.status == SnapshotStatus.PARTIAL
+    }
+    snapshot_ids = {
+        loaded_snapshot.snapshot_id
+        for loaded_snapshot in whole
+        if loaded_snapshot.status == SnapshotStatus.COMPLETE
+    }
     if not partial:
-        return found
+        return snapshot_ids
     window = history.window_of(list(partial.values()))
     problems = lake.read(raw.SNAPSHOTS, window, columns=("snapshot_id", "problems"))
     failed = {
-        row["snapshot_id"]: {each["endpoint"] for each in row["problems"] or [] if _hides(each)}
+        row["snapshot_id"]: {
+            problem["endpoint"] for problem in row["problems"] or [] if _hides(problem)
+        }
         for row in problems.to_pylist()
     }
     columns = ("snapshot_id", "broker", "broker_id", "address")
@@ -41,7 +51,7 @@ def listing_all_groups(lake: Lake, snapshots: Sequence[LoadedSnapshot]) -> set[s
     for row in lake.read(raw.BROKERS, window, columns=columns).to_pylist():
         if row["broker_id"] == 0:
             masters.setdefault(row["snapshot_id"], {})[row["broker"]] = row["address"]
-    return found | {
+    return snapshot_ids | {
         snapshot_id
         for snapshot_id, snapshot in partial.items()
         if (of_snapshot := masters.get(snapshot_id))
@@ -89,13 +99,17 @@ def nearest_queues(known: Sequence[LoadedSnapshot], window: Window) -> Iterator[
         if snapshot.source != SnapshotSource.LOCAL_OFFSETS or snapshot.observed_at not in window:
             continue
         near = [
-            (abs(each.observed_at - snapshot.observed_at), each.observed_at, each)
-            for each in holding
-            if each.cluster == snapshot.cluster
-            and abs(each.observed_at - snapshot.observed_at) <= FURTHEST
+            (
+                abs(loaded_snapshot.observed_at - snapshot.observed_at),
+                loaded_snapshot.observed_at,
+                loaded_snapshot,
+            )
+            for loaded_snapshot in holding
+            if loaded_snapshot.cluster == snapshot.cluster
+            and abs(loaded_snapshot.observed_at - snapshot.observed_at) <= FURTHEST
         ]
         for broker in sorted(snapshot.brokers_read):
-            of_broker = [each for each in near if broker in each[2].brokers_read]
+            of_broker = [entry for entry in near if broker in entry[2].brokers_read]
             if of_broker:
-                nearest = min(of_broker, key=lambda each: each[:2])[2]
+                nearest = min(of_broker, key=lambda entry: entry[:2])[2]
                 yield NearestQueues(snapshot.snapshot_id, broker, nearest.snapshot_id)

@@ -75,12 +75,22 @@ def _bases(
         hiding: ids of snapshots that lack queues because rows are quarantined.
         shortest_step: the shortest time between two observations that a rate is computed over.
     """
-    own = (each.observed_at for each in inside if each.origin == recent[0].origin)
+    own = (
+        loaded_snapshot.observed_at
+        for loaded_snapshot in inside
+        if loaded_snapshot.origin == recent[0].origin
+    )
     newest_base = min(own, default=recent[0].observed_at + shortest_step) - shortest_step
-    too_close = {each.snapshot_id for each in recent if each.observed_at > newest_base}
+    too_close = {
+        loaded_snapshot.snapshot_id
+        for loaded_snapshot in recent
+        if loaded_snapshot.observed_at > newest_base
+    }
     if not too_close:
         return set()
-    old_enough = [each for each in recent if each.observed_at <= newest_base]
+    old_enough = [
+        loaded_snapshot for loaded_snapshot in recent if loaded_snapshot.observed_at <= newest_base
+    ]
     return too_close | _of_each_key_set(old_enough, hiding)[0]
 
 
@@ -196,7 +206,7 @@ def with_lacking(steps: Iterable[Step], hidden: HiddenQueues) -> list[Step]:
         steps: the steps.
         hidden: hidden queues of both ends.
     """
-    found: list[Step] = []
+    result: list[Step] = []
     for step in steps:
         topics = {
             topic or EVERY
@@ -204,5 +214,5 @@ def with_lacking(steps: Iterable[Step], hidden: HiddenQueues) -> list[Step]:
             for broker, topic in hidden.get(snapshot_id, ())
             if broker in (step.broker, None)
         }
-        found.append(replace(step, lacking=tuple(sorted(topics))))
-    return found
+        result.append(replace(step, lacking=tuple(sorted(topics))))
+    return result

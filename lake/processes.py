@@ -65,7 +65,7 @@ def at_work_in(home: Path, default: str) -> Iterator[psutil.Process]:
         home: absolute path of the home.
         default: name of the home of a command that names none, in its working folder.
     """
-    family = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
+    family = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if process.pid not in family and _home_of(process, default) == home:

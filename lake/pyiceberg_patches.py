@@ -130,28 +130,28 @@ def put_back(metadata: TableMetadata, latest: datetime) -> TableMetadata:
     """
     milliseconds = int(latest.timestamp() * 1000)
     log, updates = metadata.snapshot_log, metadata.metadata_log
-    newest = max((each.timestamp_ms for each in metadata.snapshots), default=0)
+    newest = max((snapshot.timestamp_ms for snapshot in metadata.snapshots), default=0)
     if max(newest, metadata.last_updated_ms) <= milliseconds and not (
         _goes_back(log) or _goes_back(updates)
     ):
         return metadata
     now = milliseconds - AHEAD_MS
     last = min(metadata.last_updated_ms, now)
-    put_back = {each.snapshot_id: each for each in _sorted(log, last)}
+    put_back = {entry.snapshot_id: entry for entry in _sorted(log, last)}
     return metadata.model_copy(
         update={
             "last_updated_ms": last,
             "snapshot_log": list(put_back.values()),
             "metadata_log": _sorted(updates, last),
             "snapshots": [
-                each.model_copy(
+                snapshot.model_copy(
                     update={
-                        "timestamp_ms": put_back[each.snapshot_id].timestamp_ms
-                        if each.snapshot_id in put_back
-                        else min(each.timestamp_ms, last)
+                        "timestamp_ms": put_back[snapshot.snapshot_id].timestamp_ms
+                        if snapshot.snapshot_id in put_back
+                        else min(snapshot.timestamp_ms, last)
                     }
                 )
-                for each in metadata.snapshots
+                for snapshot in metadata.snapshots
             ],
         }
     )
@@ -166,9 +166,9 @@ def _goes_back(log: Sequence[Entry]) -> bool:
 def _sorted(log: Sequence[Entry], last: int) -> list[Entry]:
     """Return a log without an entry that is later than the one after it, or than the last."""
     kept: list[Entry] = []
-    for each in reversed(log):
-        last = min(last, each.timestamp_ms)
-        kept.append(each.model_copy(update={"timestamp_ms": last}))
+    for entry in reversed(log):
+        last = min(last, entry.timestamp_ms)
+        kept.append(entry.model_copy(update={"timestamp_ms": last}))
     return kept[::-1]
 
 

@@ -47,14 +47,14 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
         QueryError: the condition is not valid SQL on this table.
         DamagedError: a file of the table is missing or damaged.
     """
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     missing = limit
     for part in _newest_first(lake, table):
-        found.append(_selected(lake, table, part, where, missing))
-        missing -= found[-1].num_rows
+        tables.append(_selected(lake, table, part, where, missing))
+        missing -= tables[-1].num_rows
         if not missing:
             break
-    return pa.concat_tables(found)
+    return pa.concat_tables(tables)
 
 
 def _newest_first(lake: Lake, table: Table) -> Iterator[BooleanExpression]:
@@ -113,6 +113,6 @@ def _only_selection(session: duckdb.DuckDBPyConnection, text: str) -> duckdb.Duc
         duckdb.Error: it is more than that.
     """
     statements = session.extract_statements(text)
-    if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
+    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
         raise duckdb.InvalidInputException("a condition on columns is wanted, and nothing else")
     return session.sql(text)

@@ -62,7 +62,9 @@ def recent_observations(
     for snapshot in known:
         if snapshot.is_of_groups:
             seen[snapshot.origin].append(snapshot)
-    tracks = (track for each in seen.values() for track in _tracks(each, shortest))
+    tracks = (
+        track for loaded_snapshots in seen.values() for track in _tracks(loaded_snapshots, shortest)
+    )
     for base, (earlier, own) in enumerate(tracks):
         numbered = _numbered([*earlier, *own], base * APART)
         inside = {
@@ -73,9 +75,9 @@ def recent_observations(
         judged = {snapshot.snapshot_id for snapshot in own}
         for number, snapshot in numbered:
             later = {inside.get(number + after): after for after in range(OBSERVATIONS)}
-            counts_for = {each: after for each, after in later.items() if each}
+            counts_for = {key: after for key, after in later.items() if key}
             if counts_for:
-                of_own = {each: after for each, after in counts_for.items() if each in judged}
+                of_own = {key: after for key, after in counts_for.items() if key in judged}
                 yield Observation(snapshot.snapshot_id, number, of_own)
 
 
@@ -88,7 +90,9 @@ def _tracks(
     the own ones of one track. Where two follow the same one, the later continues its track.
     """
     at = attrgetter("observed_at")
-    before = [bisect_right(seen, at(each) - shortest, key=at) - 1 for each in seen]
+    before = [
+        bisect_right(seen, at(loaded_snapshot) - shortest, key=at) - 1 for loaded_snapshot in seen
+    ]
     following = {place: number for number, place in enumerate(before) if place >= 0}
     for number, place in enumerate(before):
         if place >= 0 and following[place] == number:

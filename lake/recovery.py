@@ -100,7 +100,9 @@ def _versions(catalog: SqlCatalog, lake: Lake, name: str) -> Iterator[str]:
             log = _read(lake, location).metadata.metadata_log
         except UNUSABLE:
             continue
-        yield from (each.metadata_file for each in reversed(log) if each.metadata_file not in known)
+        yield from (
+            entry.metadata_file for entry in reversed(log) if entry.metadata_file not in known
+        )
         return
 
 
@@ -180,9 +182,9 @@ def _forget_versions(catalog: SqlCatalog, name: str) -> None:
     table = catalog.load_table(name)
     current = table.current_snapshot()
     lost = [
-        each.snapshot_id
-        for each in table.metadata.snapshots
-        if each != current and not _is_whole(table, each)
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot != current and not _is_whole(table, snapshot)
     ]
     if lost:
         table.maintenance.expire_snapshots().by_ids(lost).commit()

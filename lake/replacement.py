@@ -58,7 +58,7 @@ def rows_outside(lake: Lake, table: Table, window: Window, around: Window) -> in
     if around == window:
         return 0
     around_rows, inside = (
-        lake.read(table, each, columns=(table.instant,)).num_rows for each in (around, window)
+        lake.read(table, value, columns=(table.instant,)).num_rows for value in (around, window)
     )
     return around_rows - inside
 

@@ -141,7 +141,7 @@ def present(lake: Lake, now: datetime) -> datetime:
         lake: the tables.
         now: the time of this host's clock.
     """
-    hours = sorted(each for each in lake.rows_by_hour(raw.BROKERS) if each <= now)
+    hours = sorted(row for row in lake.rows_by_hour(raw.BROKERS) if row <= now)
     if not hours:
         return now
     hour = hours[-1]
@@ -186,9 +186,9 @@ def remove_landed(lake: Lake, before: datetime) -> int:
     where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
     known = set(computed["snapshot_id"].to_pylist())
-    landing, found = lake.landing, list(folders(lake.landing))
-    old = [item for item in found if item.snapshot_id in known]
-    others = (item for item in found if item.snapshot_id not in known)
+    landing, entry = lake.landing, list(folders(lake.landing))
+    old = [item for item in entry if item.snapshot_id in known]
+    others = (item for item in entry if item.snapshot_id not in known)
     unfinished = [item for item in others if item.observed_at < before and not item.is_finished]
     list(landing.each(lambda item: landing.remove(item.path), old + unfinished))
     for day in days(landing):
@@ -211,15 +211,15 @@ def too_old_to_load(lake: Lake, pending: Sequence[Landed], since: datetime | Non
         pending: landed snapshots that are not loaded.
         since: the instant from which on ticks compute snapshots; None for all.
     """
-    found = {item.snapshot_id for item in pending if since and item.observed_at < since}
+    snapshot_ids = {item.snapshot_id for item in pending if since and item.observed_at < since}
     removed = raw_since(lake.shared.state)
     if removed is None or not any(item.observed_at < removed for item in pending):
-        return found
+        return snapshot_ids
     where = earlier_than(progress.SNAPSHOTS.instant, removed)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("cluster", "observed_at"))
     newest = computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
     last = {row["cluster"]: row["observed_at_max"] for row in newest}
-    return found | {
+    return snapshot_ids | {
         item.snapshot_id
         for item in pending
         if item.cluster in last and item.observed_at <= last[item.cluster]

@@ -108,7 +108,9 @@ class RunPlan:
     def around_counter_windows(self) -> frozenset[str]:
         """Ids of the snapshots around the beginnings of counter windows."""
         return frozenset(
-            snapshot_id for each in self.counter_windows for snapshot_id in each.snapshot_ids
+            snapshot_id
+            for counter_window in self.counter_windows
+            for snapshot_id in counter_window.snapshot_ids
         )
 
     @property
@@ -124,7 +126,11 @@ class RunPlan:
     def before(self, length: timedelta) -> tuple[str, ...]:
         """Return ids of the snapshots that lie at most `length` before the window."""
         time = Window(self.window.start - length, self.window.start)
-        return tuple(each.snapshot_id for each in self.known if each.observed_at in time)
+        return tuple(
+            loaded_snapshot.snapshot_id
+            for loaded_snapshot in self.known
+            if loaded_snapshot.observed_at in time
+        )
 
     def has_rows(self, *tables: Table) -> bool:
         """Return whether one of these raw tables has rows in the window."""
@@ -144,13 +150,15 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     reach, memory = _reach(window, settings), remembered(window)
     latest = max(window.start, clocks.latest())
     loaded = [
-        each
-        for each in loaded_snapshots(lake, reach, observed_in=window)
-        if each.observed_at <= latest
+        loaded_snapshot
+        for loaded_snapshot in loaded_snapshots(lake, reach, observed_in=window)
+        if loaded_snapshot.observed_at <= latest
     ]
-    known = [each for each in loaded if each.observed_at in memory]
-    inside = [each for each in known if each.observed_at in window]
-    before = [each for each in known if each.observed_at < window.start]
+    known = [loaded_snapshot for loaded_snapshot in loaded if loaded_snapshot.observed_at in memory]
+    inside = [loaded_snapshot for loaded_snapshot in known if loaded_snapshot.observed_at in window]
+    before = [
+        loaded_snapshot for loaded_snapshot in known if loaded_snapshot.observed_at < window.start
+    ]
     decided = decisions(lake, reach)
     quarantined = read_quarantine(lake, Window(reach.start, window.start), decided)
     filled = frozenset(table.name for table in raw.ALL if lake.has_rows(table, window))
@@ -162,9 +170,10 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         window,
         snapshots=tuple(inside),
         new=tuple(
-            each
-            for each in inside
-            if each.cluster not in computed or each.observed_at > computed[each.cluster]
+            loaded_snapshot
+            for loaded_snapshot in inside
+            if loaded_snapshot.cluster not in computed
+            or loaded_snapshot.observed_at > computed[loaded_snapshot.cluster]
         ),
         known=tuple(known),
         rows=measured_rows(lake, window) if inside else 0,

@@ -48,8 +48,8 @@ class Service(ABC):
     @classmethod
     def running(cls, state: Path) -> Self | None:
         """Return the service of a state file when it is alive and listening."""
-        found = cls.read(state)
-        return found if found and found.process() and found.listens() else None
+        result = cls.read(state)
+        return result if result and result.process() and result.listens() else None
 
     @abstractmethod
     def listens(self) -> bool:
@@ -126,16 +126,16 @@ def bring_up(
         NotStartedError: when it does not come up.
     """
     with leases.acquire(f"{state.parent.name}/{state.stem}", LEASE_SECONDS):
-        found = kind.running(state)
-        if found:
-            return found
+        running = kind.running(state)
+        if running:
+            return running
         down()
-        found = start()
+        running = start()
         try:
-            found.write(state)
-            found.wait(seconds)
+            running.write(state)
+            running.wait(seconds)
         except BaseException:
-            found.stop()
+            running.stop()
             down()
             raise
-        return found
+        return running

@@ -133,7 +133,7 @@ class FileState(State):
     def names(self, folder: str = "") -> list[str]:
         """See `State`."""
         where = self._home.path / folder
-        found = [*where.glob("*.json"), *where.glob("raw_since")]
+        paths = [*where.glob("*.json"), *where.glob("raw_since")]
         if not folder:
-            found += where.glob("collector/*.json")
-        return sorted(path.relative_to(self._home.path).as_posix() for path in found)
+            paths += where.glob("collector/*.json")
+        return sorted(path.relative_to(self._home.path).as_posix() for path in paths)

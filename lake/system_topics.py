@@ -20,7 +20,7 @@ def system_topics(lake: Lake, window: Window) -> NamedTopics:
     """
     is_system = EqualTo("kind", TopicKind.SYSTEM.value)  # pyright: ignore
     where = all_of(window_filter(raw.TOPICS, window), is_system)
-    found = lake.read(raw.TOPICS, where, columns=("cluster", "topic"))
-    pairs = zip(found["cluster"].to_pylist(), found["topic"].to_pylist(), strict=True)
+    result = lake.read(raw.TOPICS, where, columns=("cluster", "topic"))
+    pairs = zip(result["cluster"].to_pylist(), result["topic"].to_pylist(), strict=True)
     known = (pair for pair in pairs if None not in pair)
     return tuple(sorted(pair for pair in set(known) if topic_kind(pair[1]) is not TopicKind.SYSTEM))

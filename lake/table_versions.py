@@ -195,7 +195,7 @@ def all_exist(catalog: Catalog) -> bool:
     for namespace in sorted({table.namespace for table in TABLES.values()}):
         with usable(f"the list of tables in {namespace}"):
             try:
-                names |= {".".join(found) for found in catalog.list_tables(namespace)}
+                names |= {".".join(table) for table in catalog.list_tables(namespace)}
             except NoSuchNamespaceError:
                 return False
     return TABLES.keys() <= names
@@ -214,16 +214,16 @@ def require_present(name: str, existing: IcebergTable) -> None:
 
 
 def _step_of(table: Table, existing: IcebergTable) -> Step | None:
-    found = version_of(existing)
-    if found > VERSION:
+    number = version_of(existing)
+    if number > VERSION:
         newer, ours = existing.properties.get(PROGRAM, "a newer one"), installed("tidemark")
         raise VersionError(
-            f"{table.name} is of version {found}, written by tidemark {newer}; this is "
+            f"{table.name} is of version {number}, written by tidemark {newer}; this is "
             f"tidemark {ours}, which knows version {VERSION}: install tidemark {newer}"
         )
     names = set(existing.schema().column_names)
     added = tuple(name for name in table.column_names if name not in names)
-    return Step(table, found, added) if found < VERSION or added else None
+    return Step(table, number, added) if number < VERSION or added else None
 
 
 def version_of(table: IcebergTable) -> int:

@@ -39,9 +39,9 @@ def arrow_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.repeat(arrow_array([first], kind)[0], count)
     validity = None
     if None in values:
-        validity = _bits(each is not None for each in values)
+        validity = _bits(value is not None for value in values)
         blank = _BLANK.get(kind, {})
-        values = [blank if each is None else each for each in values]
+        values = [blank if value is None else value for value in values]
     buffers, children = _parts(values, kind)
     return pa.Array.from_buffers(kind, count, [validity, *buffers], children=children)
 
@@ -54,13 +54,13 @@ def _parts(values: Sequence[Any], kind: pa.DataType) -> tuple[list[pa.Buffer], l
     if kind == BOOLEAN:
         return [_bits(values)], []
     if kind == TIMESTAMP:
-        return _parts([(each - _EPOCH) // _UNIT for each in values], BIGINT)
+        return _parts([(value - _EPOCH) // _UNIT for value in values], BIGINT)
     if kind in _CODES:
         return [pa.py_buffer(array(_CODES[kind], values))], []
     if isinstance(kind, pa.StructType):
-        return [], [arrow_array([each.get(it.name) for each in values], it.type) for it in kind]
+        return [], [arrow_array([value.get(it.name) for value in values], it.type) for it in kind]
     if isinstance(kind, pa.MapType):
-        entries = [dict(key=key, value=item) for each in values for key, item in each.items()]
+        entries = [dict(key=key, value=item) for value in values for key, item in value.items()]
         return [_ends(values)], [arrow_array(entries, pa.struct([kind.key_field, kind.item_field]))]
     assert isinstance(kind, pa.ListType), kind
     return [_ends(values)], [arrow_array(list(chain.from_iterable(values)), kind.value_type)]
@@ -121,7 +121,7 @@ def dict_rows(rows: pa.Table) -> list[dict[str, Any]]:
 def plain_rows(structs: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return structs as rows that Arrow understands."""
     return [
-        msgspec.to_builtins(each, builtin_types=(datetime,), enc_hook=_text) for each in structs
+        msgspec.to_builtins(item, builtin_types=(datetime,), enc_hook=_text) for item in structs
     ]
 
 
@@ -145,7 +145,7 @@ def _values(column: pa.Array) -> list[Any]:
         return _parted(column, _values(column.values))
     if types.is_map(column.type):
         pairs = zip(_values(column.keys), _values(column.items), strict=True)
-        return [dict(each) for each in _parted(column, list(pairs))]
+        return [dict(entries) for entries in _parted(column, list(pairs))]
     return column.to_pylist()
 
 

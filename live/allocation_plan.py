@@ -126,7 +126,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
 
 def _topics(snapshot: Snapshot, group: str, members: Iterable[Client]) -> list[str]:
     """Return the topics that members subscribe to, or those on which the group has progress."""
-    subscribed = {each.topic for it in members for each in it.subscriptions}
+    subscribed = {subscription.topic for it in members for subscription in it.subscriptions}
     progressed = {it.topic for it in snapshot.consumer_offsets if it.consumer_group == group}
     # Retry topics have one queue per broker; there is nothing to plan.
     topics = {it for it in subscribed or progressed if not it.startswith(names.RETRY_PREFIX)}

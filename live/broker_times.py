@@ -82,7 +82,7 @@ async def _requested(
         if item.row.offset_store == "broker" and item.row.broker in masters:
             by_broker[item.row.broker].append(item)
             lags[_pair(item)] += len(item.offsets)
-    found, problems = StoreTimes(), Problems()
+    store_times, problems = StoreTimes(), Problems()
     stop = asyncio.get_running_loop().time() + limits.seconds
     patient = replace(
         target,
@@ -97,20 +97,20 @@ async def _requested(
                 problems,
                 masters[broker],
                 snapshot.observed_at,
-                found,
+                store_times,
                 items,
                 clock_is_known=broker in known,
             )
             for broker, items in by_broker.items()
         ]
         await asyncio.gather(*(reader.read(lags, limits, stop) for reader in readers))
-    found.problems = [problem.line for problem in problems.rows()]
+    store_times.problems = [problem.line for problem in problems.rows()]
     left_out = sum(reader.left_out for reader in readers)
     if left_out:
-        found.problems.append(
+        store_times.problems.append(
             f"{left_out} groups of queues were beyond the limits of one live snapshot"
         )
-    return found
+    return store_times
 
 
 @dataclass(slots=True)

@@ -51,13 +51,13 @@ def remembered_modes(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[P
         rows: `MODE_COLUMNS` of the newest ``progress.queues``.
         now: the instant of the snapshot.
     """
-    found: dict[Pair, str] = {}
+    pairs: dict[Pair, str] = {}
     for row in rows:
         mode, at = row["consume_mode"], row["consume_mode_at"]
         if mode and at and now - at <= REMEMBERED:
             pair = (row["consumer_group"], row["topic"])
-            found[pair] = min(mode, found.get(pair, mode))
-    return found
+            pairs[pair] = min(mode, pairs.get(pair, mode))
+    return pairs
 
 
 @dataclass(frozen=True, kw_only=True)

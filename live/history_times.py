@@ -185,10 +185,12 @@ def read(
         _Message(item, item.offsets.start, Observation(item.offsets.stop, snapshot.observed_at))
         for item in wanted
     ]
-    found: dict[int, _Found] = {}
+    mapping: dict[int, _Found] = {}
     rows = limits.rows
     for window in _windows(snapshot.observed_at):
-        undated = [n for n, message in enumerate(messages) if _step(message, found.get(n)) is None]
+        undated = [
+            n for n, message in enumerate(messages) if _step(message, mapping.get(n)) is None
+        ]
         if not undated or time.monotonic() - started > limits.seconds:
             break
         where = _filter(snapshot.cluster, window, [messages[number] for number in undated])
@@ -196,10 +198,10 @@ def read(
         if steps is None:
             break
         rows -= steps.num_rows
-        _add(found, steps, messages, undated)
+        _add(mapping, steps, messages, undated)
     times, errors = StoreTimes(), clock_errors(snapshot)
     for number, message in enumerate(messages):
-        seen = found.get(number)
+        seen = mapping.get(number)
         step = _step(message, seen) or (_as_step(seen.oldest) if seen and seen.oldest else None)
         if step:
             found_at = step.store_time(message.first)
@@ -252,7 +254,7 @@ def _kept(
     by_key = {
         GroupQueue(*(row[name] for name in GroupQueue._fields)): row for row in rows.to_pylist()
     }
-    found: dict[GroupQueue, StoreTime] = {}
+    store_times: dict[GroupQueue, StoreTime] = {}
     for item in wanted:
         row = by_key.get(group_queue(item.row))
         if row is None or not row["readable_lag"] or row["delay_source"] is None:
@@ -260,20 +262,20 @@ def _kept(
         is_same = max(row["consumer_offset"], row["min_offset"]) == item.offsets.start
         # A queue that is shorter now was created again.
         if is_same and row["max_offset"] <= item.offsets.stop:
-            found[group_queue(item.row)] = StoreTime(
+            store_times[group_queue(item.row)] = StoreTime(
                 row["consumer_at"], row["delay_source"], row["delay_error_ms"]
             )
-    return found
+    return store_times
 
 
-def _better(kept: StoreTime, found: StoreTime | None) -> StoreTime:
+def _better(kept: StoreTime, store_time: StoreTime | None) -> StoreTime:
     """Return the better of two store times; of two alike the one learned first, or the bound."""
-    if found is None:
+    if store_time is None:
         return kept
     ranks = tuple(DelaySource)
-    if kept.source == found.source == DelaySource.AT_LEAST:
-        return min(kept, found, key=attrgetter("at"))
-    return min(kept, found, key=lambda each: ranks.index(each.source))
+    if kept.source == store_time.source == DelaySource.AT_LEAST:
+        return min(kept, store_time, key=attrgetter("at"))
+    return min(kept, store_time, key=lambda store_time: ranks.index(store_time.source))
 
 
 def _windows(now: datetime) -> Iterator[Window]:
@@ -295,14 +297,14 @@ def _steps(table: IcebergTable, where: BooleanExpression, most: int) -> pa.Table
         scan = table.scan(row_filter=where, selected_fields=tuple(existing))
         if sum(task.file.record_count for task in scan.plan_files()) > most:
             return None
-        found = scan.to_arrow()
+        arrow = scan.to_arrow()
     for name in set(_COLUMNS) - {*existing}:
-        found = found.append_column(name, pa.nulls(len(found), pa.string()))
-    return found
+        arrow = arrow.append_column(name, pa.nulls(len(arrow), pa.string()))
+    return arrow
 
 
 def _add(
-    found: dict[int, _Found],
+    mapping: dict[int, _Found],
     steps: pa.Table,
     messages: Sequence[_Message],
     undated: Sequence[int],
@@ -323,24 +325,24 @@ def _add(
         session.register("steps", steps)
         session.register("messages", wanted)
         for row in session.sql(_STEPS_OF_MESSAGES).to_arrow_table().to_pylist():
-            seen = found.get(row["number"])
+            seen = mapping.get(row["number"])
             newest = seen.newest if seen else row["newest"]
             oldest = row["oldest"] or (seen.oldest if seen else None)
-            found[row["number"]] = _Found(newest, row["holding"], oldest)
+            mapping[row["number"]] = _Found(newest, row["holding"], oldest)
 
 
-def _step(message: _Message, found: _Found | None) -> Step | None:
+def _step(message: _Message, value: _Found | None) -> Step | None:
     """Return the step in which a message came, None where the history read so far lacks it.
 
     Observations without a change after the newest step are not in the history, so the step from it
     to the snapshot may be longer than needed, and its error larger.
     """
-    if found is None:
+    if value is None:
         return None
-    newest = _as_step(found.newest).after
+    newest = _as_step(value.newest).after
     if message.now.max_offset < newest.max_offset or message.first >= newest.max_offset:
         return Step(newest, message.now, message.item.queue.newest_stored_at)
-    return _as_step(found.holding) if found.holding else None
+    return _as_step(value.holding) if value.holding else None
 
 
 def _as_step(row: dict[str, Any]) -> Step:

@@ -59,18 +59,18 @@ def store_times(
     if broker_times.requests_needed(wanted) > FEW_REQUESTS:
         history = _history(catalog, snapshot, wanted)
         precise = {key for key, time in history.known.items() if _is_precise(time, snapshot)}
-        found = broker_times.requested(
+        times = broker_times.requested(
             target, snapshot, [it for it in wanted if group_queue(it.row) not in precise]
         )
     else:
-        found = broker_times.requested(target, snapshot, wanted)
-    missing = [it for it in wanted if group_queue(it.row) not in found.known]
+        times = broker_times.requested(target, snapshot, wanted)
+    missing = [it for it in wanted if group_queue(it.row) not in times.known]
     if missing and history is None:
         history = _history(catalog, snapshot, missing)
     if history:
-        found.known = history.known | found.known
-        found.problems += history.problems
-    return found
+        times.known = history.known | times.known
+        times.problems += history.problems
+    return times
 
 
 def _is_precise(time: StoreTime, snapshot: Snapshot) -> bool:
@@ -357,6 +357,6 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
     A sum that 64 bits do not hold is unknown.
     """
-    found = _known(values)
-    total = sum(max(0, value) for value in found) if found else None
+    known = _known(values)
+    total = sum(max(0, value) for value in known) if known else None
     return total if total is None or total < 2**63 else None

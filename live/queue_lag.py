@@ -113,13 +113,13 @@ def _first_unconsumed(
     if row.first_unconsumed_at and first == row.consumer_offset:
         return StoreTime(min(row.first_unconsumed_at, now), DelaySource.EXACT, clock_error_ms)
     bound = _bound(first, queue, now, newest, clock_error_ms)
-    found = times.known.get(group_queue(row))
-    if found is None or (bound and bound.source == DelaySource.EXACT):
+    store_time = times.known.get(group_queue(row))
+    if store_time is None or (bound and bound.source == DelaySource.EXACT):
         return bound
-    at = min(found.at, now)
-    if found.source == DelaySource.AT_LEAST and bound:
+    at = min(store_time.at, now)
+    if store_time.source == DelaySource.AT_LEAST and bound:
         at = min(at, bound.at)
-    return StoreTime(at, found.source, found.error_ms)
+    return StoreTime(at, store_time.source, store_time.error_ms)
 
 
 def _age(first: StoreTime | None, now: datetime) -> int | None:

@@ -76,10 +76,10 @@ def build(
     """
     partitions = hourly(_computable_since(settings))
     assets = [
-        each.with_attributes(backfill_policy=in_parts(settings.backfill_hours))
-        if each.partitions_def
-        else each
-        for each in ASSETS
+        assets_definition.with_attributes(backfill_policy=in_parts(settings.backfill_hours))
+        if assets_definition.partitions_def
+        else assets_definition
+        for assets_definition in ASSETS
     ]
     # Its mistakes are reported by runs, and by `tidemark doctor`.
     brought, _ = read(settings.expectations_folder.path)

@@ -136,8 +136,8 @@ def _delivered(
     except SilenceError as error:
         problems.append(str(error))
         in_force = []
-    at_once = [each for each in channels if each.every is None]
-    digests = [each for each in channels if each.every]
+    at_once = [channel for channel in channels if channel.every is None]
+    digests = [channel for channel in channels if channel.every]
     delivery = Delivery()
     for some, muting_rules in ((at_once, declared.rules), (digests, ())):
         delivery |= deliver(
@@ -214,9 +214,9 @@ def _failed_runs(instance: dg.DagsterInstance) -> tuple[Mapping[str, list[str]],
     Also return the jobs without a success among their last runs, as Dagster's history may be
     incomplete.
     """
-    found = {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
-    without_success = {name for name, (_, has_success) in found.items() if not has_success}
-    return {name: failed for name, (failed, _) in found.items()}, without_success
+    values = {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
+    without_success = {name for name, (_, has_success) in values.items() if not has_success}
+    return {name: failed for name, (failed, _) in values.items()}, without_success
 
 
 def _failed_of(instance: dg.DagsterInstance, job_name: str) -> tuple[list[str], bool]:

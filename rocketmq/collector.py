@@ -59,7 +59,14 @@ def leave_out_large_groups(
         if subscriptions > MOST_SUBSCRIPTIONS or rows > MOST_QUEUES:
             left_out.append(group)
     for broker in {broker for group in left_out for broker in online[group]}:
-        address = next((each.address for each in readings if each.broker == broker), broker)
+        address = next(
+            (
+                broker_reading.address
+                for broker_reading in readings
+                if broker_reading.broker == broker
+            ),
+            broker,
+        )
         groups = sorted(group for group in left_out if broker in online[group])
         message = (
             f"{len(groups)} groups are left out: the members of a snapshot have at most "
@@ -73,10 +80,14 @@ def _weight(online: Online, group: str, queues: Counter[str]) -> tuple[int, int]
     """Return the subscriptions of all members of a group, and the queues of these."""
     connections = online[group].values()
     members = sum(len(connection.connections) for connection in connections)
-    merged = {topic: it for each in connections for topic, it in each.subscriptions.items()}
+    merged = {
+        topic: it
+        for consumer_connection in connections
+        for topic, it in consumer_connection.subscriptions.items()
+    }
     texts = sum(len(it.expression or "") + sum(map(len, it.tags or ())) for it in merged.values())
-    each = len(merged) + texts // TEXT_OF_ONE
-    return members * each, sum(queues[topic] for topic in merged)
+    count = len(merged) + texts // TEXT_OF_ONE
+    return members * count, sum(queues[topic] for topic in merged)
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -131,15 +142,15 @@ async def collect(target: ClusterTarget) -> Snapshot:
 
 def collect_snapshot(target: ClusterTarget) -> Snapshot:
     """`collect` for code without an event loop."""
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
 
     async def main() -> None:
         # Not returned: restoring the signal handler, asyncio.run of Python 3.11 writes out the task
         # with its result. For a large snapshot that takes as long as the collection itself.
-        found.append(await collect(target))
+        snapshots.append(await collect(target))
 
     asyncio.run(main())
-    return found[0]
+    return snapshots[0]
 
 
 async def _add_deep_part(
@@ -291,11 +302,13 @@ def _without_replaced_brokers(
     result = []
     for reading in readings:
         config = reading.config or {}
-        found = reading.taken_by or config.get("brokerName", reading.broker)
+        brokername = reading.taken_by or config.get("brokerName", reading.broker)
         own_cluster = config.get("brokerClusterName")
         message = None
-        if found != reading.broker:
-            message = f"{reading.broker} {reading.broker_id} is gone, {found} has its address now"
+        if brokername != reading.broker:
+            message = (
+                f"{reading.broker} {reading.broker_id} is gone, {brokername} has its address now"
+            )
         elif cluster is not None and own_cluster not in (None, cluster):
             message = f"{reading.broker} at this address is of cluster {own_cluster}, not {cluster}"
         if message:

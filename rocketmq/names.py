@@ -145,7 +145,7 @@ def _is_pop(rest: str, groups: Container[str], topics: Container[str]) -> bool:
         return True
     if rest in groups:
         return False
-    cuts = (found.start() for found in re.finditer("_", rest))
+    cuts = (match.start() for match in re.finditer("_", rest))
     return any(rest[:cut] in groups and rest[cut + 1 :] in topics for cut in cuts)
 
 
@@ -230,8 +230,8 @@ def version_order(version: str | None) -> tuple[int, int, int, int]:
         return (9, 0, 0, 0)
     if version == "V3":
         return (3, 0, 0, 0)
-    found = _VERSION.fullmatch(version or "")
-    if found:
-        major, minor, patch = (int(found[part]) for part in (1, 2, 3))
-        return (major, minor, patch, 0 if found[4] else 1)
+    match = _VERSION.fullmatch(version or "")
+    if match:
+        major, minor, patch = (int(match[part]) for part in (1, 2, 3))
+        return (major, minor, patch, 0 if match[4] else 1)
     return (0, 0, 0, int(version)) if version and version.isdecimal() else (-1, 0, 0, 0)

@@ -399,7 +399,7 @@ class Snapshot:
             "proxies_answered": self.proxies_answered,
             "staleness_ms": self.staleness_ms,
             "problems": [_plain(problem) for problem in self.problems],
-            "left_out": [_plain(each) for each in self.left_out],
+            "left_out": [_plain(item) for item in self.left_out],
         }
 
     def records(self, table: str) -> Iterator[dict[str, Any]]:

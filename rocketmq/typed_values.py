@@ -43,10 +43,10 @@ def text(value: Any) -> str:
         TypeError: it is not.
         ValueError: it is longer than `LONGEST_TEXT`.
     """
-    found = _checked(value, str, "text")
-    if len(found) > LONGEST_TEXT:
-        raise ValueError(f"a text of {len(found)} characters")
-    return found
+    checked = _checked(value, str, "text")
+    if len(checked) > LONGEST_TEXT:
+        raise ValueError(f"a text of {len(checked)} characters")
+    return checked
 
 
 def short_text(value: Any) -> str:
@@ -56,10 +56,10 @@ def short_text(value: Any) -> str:
         TypeError: it is no text.
         ValueError: it is longer than `LONGEST_NAME`.
     """
-    found = text(value)
-    if len(found) > LONGEST_NAME:
-        raise ValueError(f"a name of {len(found)} characters: {found[:40]!r}...")
-    return found
+    result = text(value)
+    if len(result) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(result)} characters: {result[:40]!r}...")
+    return result
 
 
 def texts(value: Any) -> list[str]:
@@ -96,9 +96,9 @@ def integer(value: Any, bits: int = 64) -> int:
         TypeError: it is none.
         ValueError: it is larger.
     """
-    found = _checked(value, int, "an integer")
-    _require_bits(found, found, bits)
-    return found
+    checked = _checked(value, int, "an integer")
+    _require_bits(checked, checked, bits)
+    return checked
 
 
 def small(value: Any) -> int:
@@ -160,7 +160,10 @@ def instant(milliseconds: Any) -> datetime | None:
 def instants(milliseconds: Iterable[int]) -> list[datetime | None]:
     """Return `instant` of each; inlined, in two thirds of the time."""
     at, zone, end = datetime.fromtimestamp, UTC, _EXACT_AS_FLOAT
-    return [at(each / 1000, zone) if 0 < each < end else instant(each) for each in milliseconds]
+    return [
+        at(millisecond / 1000, zone) if 0 < millisecond < end else instant(millisecond)
+        for millisecond in milliseconds
+    ]
 
 
 def whole_milliseconds(at: datetime) -> datetime:

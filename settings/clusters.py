@@ -62,18 +62,18 @@ class Account:
             from settings.clusters_file import read_credentials
 
             return read_credentials(Path(self.secret_file), self.place)
-        found = {}
+        mapping = {}
         for name in ("access_key_env", "secret_key_env"):
-            found[name] = environment.get(getattr(self, name) or "", "")
-            if not found[name]:
+            mapping[name] = environment.get(getattr(self, name) or "", "")
+            if not mapping[name]:
                 raise SettingsError(
                     [f"{self.place}.{name}: this environment variable is not set, or empty"]
                 )
-            if not _is_utf8(found[name]):
+            if not _is_utf8(mapping[name]):
                 raise SettingsError([f"{self.place}.{name}: this environment variable is no UTF-8"])
-            if is_placeholder(found[name]):
+            if is_placeholder(mapping[name]):
                 raise SettingsError([f"{self.place}.{name}: this variable holds a placeholder"])
-        return Credentials(found["access_key_env"], found["secret_key_env"])
+        return Credentials(mapping["access_key_env"], mapping["secret_key_env"])
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def networks_of(environment: Mapping[str, str]) -> Networks | None:
 def _among(cluster: Cluster, clusters: Sequence[Cluster]) -> Cluster:
     """Return a cluster with the keys of those that share none of its name servers."""
     servers = set(cluster.namesrv)
-    others = (each.key for each in clusters if servers.isdisjoint(each.namesrv))
+    others = (cluster.key for cluster in clusters if servers.isdisjoint(cluster.namesrv))
     return replace(cluster, others=tuple(others))
 
 

@@ -181,7 +181,7 @@ def load_clusters(file: Path) -> list[Cluster]:
         SettingsError: with every mistake, ``FILE:LINE: FIELD: mistake``.
     """
     mistakes: list[str] = []
-    found: list[Cluster] = []
+    clusters: list[Cluster] = []
     places: dict[str, str] = {}
     for item in read_items(
         file,
@@ -199,12 +199,12 @@ def load_clusters(file: Path) -> list[Cluster]:
             other = places[settings.name]
             mistakes.append(f"{place}: {settings.name!r} is another cluster's name ({other})")
         places.setdefault(settings.name, place)
-        found.append(_cluster(settings, file.absolute().parent, item.place("acl")))
-    if not found and not mistakes:
+        clusters.append(_cluster(settings, file.absolute().parent, item.place("acl")))
+    if not clusters and not mistakes:
         mistakes.append(f"{file}:1: clusters: no cluster in this list")
     if mistakes:
         raise SettingsError(mistakes)
-    return found
+    return clusters
 
 
 def read_credentials(file: Path, place: str) -> Credentials:
@@ -221,15 +221,15 @@ def read_credentials(file: Path, place: str) -> Credentials:
         raise SettingsError([f"{where}: cannot be read: {error.strerror}"]) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise SettingsError([f"{where}: not YAML"]) from None
-    found = []
+    entries = []
     for name in ("accessKey", "secretKey", "securityToken"):
         value = keys.get(name) if isinstance(keys, dict) else None
         if name != "securityToken" and not (isinstance(value, str) and value):
             raise SettingsError([f"{where}: {name} is missing or empty"])
         if isinstance(value, str) and is_placeholder(value):
             raise SettingsError([f"{where}: {name} is a placeholder"])
-        found.append(value if isinstance(value, str) and value else None)
-    return Credentials(*found)
+        entries.append(value if isinstance(value, str) and value else None)
+    return Credentials(*entries)
 
 
 def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster:

@@ -308,12 +308,14 @@ class Settings(BaseSettings):
             SettingsError: with a line for each variable that cannot be used.
         """
         try:
-            found = cls()
+            result = cls()
         except ValidationError as error:
-            raise SettingsError(_mistake(each) for each in error.errors()) from None
+            raise SettingsError(
+                _mistake(error_details) for error_details in error.errors()
+            ) from None
         if lines := refused(os.environ):
             raise SettingsError(lines)
-        return found
+        return result
 
     @property
     def basics(self) -> BasicSettings:

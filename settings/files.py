@@ -25,7 +25,7 @@ def expanded(text: str, environ: Mapping[str, str] | None = None) -> str:
     for name in _VARIABLE.findall(text):
         if not known.get(name):
             raise ValueError(f"the variable {name} is not set")
-    return _VARIABLE.sub(lambda found: known[found[1]], text)
+    return _VARIABLE.sub(lambda match: known[match[1]], text)
 
 
 @dataclass(frozen=True)

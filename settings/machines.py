@@ -89,4 +89,4 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[MachineOverrid
         required: whether it is a mistake when the file does not exist.
     """
     entries, mistakes = read_entries(file, "capacity", MachineSettings, required=required)
-    return [each.override() for each in entries], mistakes
+    return [entry.override() for entry in entries], mistakes

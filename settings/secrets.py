@@ -101,12 +101,12 @@ def refused(environment: Mapping[str, str]) -> list[str]:
     Args:
         environment: variables and their values.
     """
-    found: list[str] = []
+    texts: list[str] = []
     for purpose in PURPOSES:
         for name in purpose.variables:
             if value := environment.get(name, ""):
-                found += _faults(name, value, purpose.is_token)
-    return found
+                texts += _faults(name, value, purpose.is_token)
+    return texts
 
 
 def _faults(name: str, value: str, is_token: bool) -> Iterable[str]:

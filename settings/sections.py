@@ -97,7 +97,7 @@ DEFAULT_SPARK = SparkSettings()
 def holds_secret(remote: str) -> bool:
     """Return whether a Spark Connect address contains a secret, which no record may show."""
     address, *parameters = remote.split(";")
-    names = (unquote(each.partition("=")[0]).strip().lower() for each in parameters)
+    names = (unquote(parameter.partition("=")[0]).strip().lower() for parameter in parameters)
     return "@" in address or any(name in _SECRETS for name in names)
 
 

@@ -23,10 +23,10 @@ def seconds(value: Any) -> float:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     text = str(value) if is_number else value
-    found = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
-    if not found:
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if not match:
         raise ValueError(f"a duration is wanted, e.g. 90s, 5m, 2h or 1d, not {value!r}")
-    total = float(found[1]) * _UNITS[found[2]]
+    total = float(match[1]) * _UNITS[match[2]]
     if total > LONGEST.total_seconds():
         raise ValueError(f"a duration of at most {LONGEST.days}d is wanted, not {value!r}")
     return total

@@ -88,15 +88,15 @@ def warnings_of(environment: Iterable[str]) -> list[str]:
     Args:
         environment: names of variables.
     """
-    found = []
+    entries = []
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in NAMES or name in OF_TESTS:
             continue
         if name in OLD_NAMES:
-            found.append(f"{name} is the old name of {OLD_NAMES[name]}")
+            entries.append(f"{name} is the old name of {OLD_NAMES[name]}")
         else:
-            found.append(f"{name} is not a setting; {_advice(name)}")
-    return found
+            entries.append(f"{name} is not a setting; {_advice(name)}")
+    return entries
 
 
 def _advice(name: str) -> str:

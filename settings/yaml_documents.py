@@ -187,9 +187,9 @@ def read_entries(
         model: of an entry.
         required: whether a file that does not exist is a mistake; otherwise it has no entries.
     """
-    found = list(read_items(file, key, "an entry", model.model_validate, required=required))
-    entries = [each.value for each in found if isinstance(each, Item)]
-    return entries, [each for each in found if isinstance(each, str)]
+    items = list(read_items(file, key, "an entry", model.model_validate, required=required))
+    entries = [item.value for item in items if isinstance(item, Item)]
+    return entries, [item for item in items if isinstance(item, str)]
 
 
 def items_of(
@@ -291,11 +291,11 @@ def _wrong_top(
         return [], f"empty: write `{key}:` and a list of {key}"
     if not isinstance(top, dict):
         return [], f"a mapping with `{key}:` is wanted here, not {kind(top)}"
-    if not any(each in top for each in (*lists, *others)):
+    if not any(text in top for text in (*lists, *others)):
         return [], f"{key}: missing"
-    for each in lists:
-        if each in top and not isinstance(top[each], list):
-            return [each], f"{each}: a list of {each} is wanted, not {kind(top[each])}"
+    for text in lists:
+        if text in top and not isinstance(top[text], list):
+            return [text], f"{text}: a list of {text} is wanted, not {kind(top[text])}"
     return None
 
 

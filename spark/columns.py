@@ -145,9 +145,9 @@ def milliseconds(start: str, end: str | Column) -> Column:
 
 def steady_sum(value: Column) -> Column:
     """Sum real numbers independently of the order of rows, so that backfills equal ticks."""
-    found = F.array_sort(F.collect_list(value))
-    total = F.aggregate(found, F.lit(0.0), lambda sum, each: sum + each)
-    return F.when(F.size(found) > 0, total)
+    result = F.array_sort(F.collect_list(value))
+    total = F.aggregate(result, F.lit(0.0), lambda sum, value: sum + value)
+    return F.when(F.size(result) > 0, total)
 
 
 def matches(globs_of: Mapping[str, Sequence[str]]) -> Column:

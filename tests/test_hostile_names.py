@@ -196,8 +196,8 @@ def test_the_api_keeps_it_whole(board: TestClient, name: str) -> None:
 def test_metrics_keep_all_of_them_apart(board: TestClient, accept: str) -> None:
     text = board.get("/metrics", headers={"Accept": accept}).text
     samples = scraped(text, bool(accept))["rocketmq_consumer_lag_messages"]
-    found = {dict(labels)["consumer_group"]: value for labels, value in samples.items()}
-    assert found == {name: float(number) for number, name in enumerate(NAMES)}
+    values = {dict(labels)["consumer_group"]: value for labels, value in samples.items()}
+    assert values == {name: float(number) for number, name in enumerate(NAMES)}
     assert "\nevil" not in text
 
 

@@ -21,10 +21,10 @@ ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlint
 
 def tracked() -> list[Path]:
     """Return every tracked file."""
-    found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if found.returncode:
+    process = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if process.returncode:
         pytest.skip("not a git checkout: which files are tracked is unknown")
-    return [ROOT / name for name in found.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [ROOT / name for name in process.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def test_every_code_folder_has_an_import_contract():
@@ -52,13 +52,13 @@ READS_VARIABLE = re.compile(
 
 def test_only_settings_read_our_variables():
     """The lab is started without Tidemark, and so reads the one variable of its own."""
-    found = {
+    rooms = {
         path.relative_to(ROOT).as_posix()
         for room in set(ROOMS) - {"settings"}
         for path in (ROOT / room).rglob("*.py")
         if READS_VARIABLE.search(path.read_text())
     }
-    assert found == {"lab/jars.py"}
+    assert rooms == {"lab/jars.py"}
 
 
 def test_every_variable_is_set_in_a_test():
@@ -94,7 +94,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|Users/\w+|home/\w+|mnt/\w+)/
     ids=["registry", "path"],
 )
 def test_no_tracked_file_holds(what, pattern):
-    found = []
+    entries = []
     for path in tracked():
         if path == Path(__file__):
             continue
@@ -102,8 +102,8 @@ def test_no_tracked_file_holds(what, pattern):
         lines = [text[: match.start()].count("\n") + 1 for match in pattern.finditer(text)]
         if str(ROOT) in text:
             lines.append(text[: text.index(str(ROOT))].count("\n") + 1)
-        found += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
-    assert found == [], what
+        entries += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
+    assert entries == [], what
 
 
 def test_the_lock_holds_hashes_and_no_address():

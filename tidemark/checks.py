@@ -83,8 +83,8 @@ def _ahead(read: Callable[[], datetime | None]) -> timedelta | None:
     """Return how far a clock is ahead of ours; None where it cannot be read."""
     started, at = time.monotonic(), datetime.now(UTC)
     with suppress(OSError, ValueError, UnreachableError):
-        if found := read():
-            return found - at - timedelta(seconds=time.monotonic() - started) / 2
+        if instant := read():
+            return instant - at - timedelta(seconds=time.monotonic() - started) / 2
     return None
 
 
@@ -118,17 +118,17 @@ def check_catalog(lake: Lake) -> str:
         DamagedError: the catalog or the warehouse does not do that.
     """
     catalog, name = lake.catalog, f"{_NAMESPACE}.doctor_{uuid4().hex}"
-    tables = sum(len(catalog.list_tables(each)) for each in catalog.list_namespaces())
+    tables = sum(len(catalog.list_tables(namespace)) for namespace in catalog.list_namespaces())
     warehouse = lake.config.python["warehouse"]
     with usable(f"the warehouse {warehouse}"):
         made = catalog.create_table(name, _ROWS.schema)
         try:
             made.append(_ROWS)
-            found = made.scan().to_arrow().num_rows
+            rows = made.scan().to_arrow().num_rows
             _check_removal(made)
         finally:
             catalog.purge_table(name)
-    _same(found, warehouse)
+    _same(rows, warehouse)
     return f"{tables} tables in {lake.config.place or lake.home.path}, files in {warehouse}"
 
 
@@ -155,13 +155,13 @@ def check_home(home: Home) -> str:
         file = home.make() / f".doctor_{uuid4().hex}"
         try:
             file.write_bytes(b"\0" * 4096)
-            found = len(file.read_bytes())
+            count = len(file.read_bytes())
         finally:
             file.unlink(missing_ok=True)
         free = shutil.disk_usage(home.path).free
     except OSError as error:
         raise CommandError(f"{home.path} cannot be written: {error.strerror}; {advice}") from error
-    if found < 4096 or free < LEAST_FREE:
+    if count < 4096 or free < LEAST_FREE:
         raise CommandError(
             f"{home.path}: {free >> 20} MB are free, {LEAST_FREE >> 20} MB at least are needed: "
             "make room, or lower TIDEMARK_RAW_DAYS"
@@ -183,7 +183,7 @@ def check_state(lake: Lake) -> str:
             lease.release()
         lake.shared.state.write(name, text)
         try:
-            found = lake.shared.state.read(name)
+            result = lake.shared.state.read(name)
         finally:
             lake.shared.state.remove(name)
     except (LeaseError, OSError) as error:
@@ -191,7 +191,7 @@ def check_state(lake: Lake) -> str:
             f"{one_line(error)}; start it, or mend TIDEMARK_STATE_URI, or TIDEMARK_CATALOG_URI "
             "where that is not set"
         ) from error
-    if found != text:
+    if result != text:
         raise CommandError(f"{place}: a text was not there after writing")
     return f"leases and shared state in {place}"
 
@@ -210,11 +210,11 @@ def check_landing(landing: Landing) -> str:
         landing.write(unfinished / HEADER, content.getvalue())
     try:
         with landing.open(place / HEADER) as file:
-            found = pq.ParquetFile(file).read().num_rows
+            rows = pq.ParquetFile(file).read().num_rows
     finally:
         landing.remove(place)
         landing.remove_empty(place.parent)
-    _same(found, str(landing))
+    _same(rows, str(landing))
     if left_out := aside(landing):
         return (
             f"{landing}; {len(left_out)} snapshots of a wrong clock are set aside in {SET_ASIDE}, "
@@ -247,10 +247,10 @@ def check_spark(settings: Settings) -> str:
     session.sql(f"CREATE TABLE {name} (number BIGINT) USING iceberg").collect()
     try:
         session.createDataFrame([(1,), (2,), (3,)], "number BIGINT").writeTo(name).append()
-        found = session.table(name).count()
+        count = session.table(name).count()
     finally:
         session.sql(f"DROP TABLE {name} PURGE").collect()
-    _same(found, place)
+    _same(count, place)
     return place if place != LOCAL_MASTER else "in this process"
 
 
@@ -268,7 +268,7 @@ def check_dagster(settings: Settings) -> str:
     try:
         with dg.DagsterInstance.get() as instance:
             instance.run_storage.add_run(run)
-            found = instance.get_run_by_id(run.run_id)
+            dagster_run = instance.get_run_by_id(run.run_id)
             instance.delete_run(run.run_id)
             kind = type(instance.run_storage).__name__
     except Exception as error:
@@ -279,7 +279,7 @@ def check_dagster(settings: Settings) -> str:
         elif "No module named" in why:
             advice = "install tidemark[postgres], and begin the address with postgresql+psycopg2://"
         raise CommandError(f"Dagster's storage cannot be used: {why}; {advice}") from error
-    _same(3 if found else 0, str(folder))
+    _same(3 if dagster_run else 0, str(folder))
     return f"{kind}, {folder}"
 
 
@@ -337,6 +337,6 @@ class Check:
         except typer.BadParameter as error:
             outcome.put((False, [error.message]))
         except MistakesError as error:
-            outcome.put((False, [" ".join(each.split()) for each in error.mistakes]))
+            outcome.put((False, [" ".join(mistake.split()) for mistake in error.mistakes]))
         except Exception as error:
             outcome.put((False, [one_line(error)]))

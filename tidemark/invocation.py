@@ -64,10 +64,10 @@ class Invocation:
         """Leases and small state of all processes that use the tables."""
         from lake.shared import Shared
 
-        found = None
+        shared = None
         if self.basics.catalog_type or self.basics.has_state_uri:
-            found = self.catalog().shared
-        return found or Shared.of_home(self.home)
+            shared = self.catalog().shared
+        return shared or Shared.of_home(self.home)
 
     @cached_property
     def lake(self) -> "Lake":

@@ -25,8 +25,10 @@ def land_store(store: Path, cluster: str, broker: str, broker_id: int | None = N
         FileError: the folder is not a readable store.
         CommandError: nothing of it could be read.
     """
-    found = read_store(store, cluster=cluster or None, broker=broker or None, broker_id=broker_id)
-    land_all([found])
+    snapshot = read_store(
+        store, cluster=cluster or None, broker=broker or None, broker_id=broker_id
+    )
+    land_all([snapshot])
 
 
 def land_local_offsets(clients: Path, cluster: str) -> None:
@@ -52,8 +54,8 @@ def land_stats_log(logs: Iterable[Path], cluster: str, broker: str, broker_id: i
     _require("--cluster", cluster)
     _require("--broker", broker)
     logs = list(logs)
-    found = read_stats_log(logs, cluster=cluster, broker=broker, broker_id=broker_id)
-    if not land_all(found):
+    snapshots = read_stats_log(logs, cluster=cluster, broker=broker, broker_id=broker_id)
+    if not land_all(snapshots):
         raise CommandError(f"{logs[0]}: no line of statistics; is it a stats.log?")
 
 

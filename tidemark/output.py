@@ -58,8 +58,8 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
     return _NOT_ASCII.sub(_in_json, text)
 
 
-def _in_json(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+def _in_json(match: re.Match[str]) -> str:
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]
 
 
 def echo(text: str, *, err: bool = False) -> None:

@@ -48,13 +48,13 @@ def clusters(home: Home, namesrv: str) -> list[Cluster]:
     """
     basics = invocation().basics
     servers = name_servers(namesrv.strip() or basics.namesrv)
-    found = configured(home, ";".join(servers), basics.cluster, basics.clusters)
-    if not found:
+    result = configured(home, ";".join(servers), basics.cluster, basics.clusters)
+    if not result:
         raise typer.BadParameter(
             "which cluster? Give --namesrv HOST:PORT, set TIDEMARK_NAMESRV, or write "
             f"{home.path / 'clusters.yaml'}"
         )
-    return found
+    return result
 
 
 def one_cluster(home: Home, namesrv: str) -> Cluster:
@@ -67,15 +67,15 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
         BadParameter: also when there are several.
         SettingsError: when the settings file cannot be used.
     """
-    found = clusters(home, namesrv)
+    result = clusters(home, namesrv)
     servers = name_servers(namesrv)
-    first = found[0]
-    alike = all((each.acl, each.tls) == (first.acl, first.tls) for each in found)
-    if servers and alike and len(found) > 1:
-        proxies = tuple(dict.fromkeys(proxy for each in found for proxy in each.proxies))
+    first = result[0]
+    alike = all((cluster.acl, cluster.tls) == (first.acl, first.tls) for cluster in result)
+    if servers and alike and len(result) > 1:
+        proxies = tuple(dict.fromkeys(proxy for cluster in result for proxy in cluster.proxies))
         return replace(first, namesrv=servers, name=None, cluster=None, proxies=proxies)
-    if len(found) > 1:
-        names = ", ".join(cluster.key for cluster in found)
+    if len(result) > 1:
+        names = ", ".join(cluster.key for cluster in result)
         raise typer.BadParameter(f"which cluster? Set TIDEMARK_CLUSTER to one of {names}")
     return first
 
@@ -131,8 +131,8 @@ def targeted_snapshot(
         raise CommandError(f"{cluster.key}: {reason}; {NAME_IT}")
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)
-    for each in snapshot.left_out:
-        typer.echo(f"limited: {printable(each.line)}", err=True)
+    for item in snapshot.left_out:
+        typer.echo(f"limited: {printable(item.line)}", err=True)
     return target, snapshot
 
 

@@ -159,7 +159,7 @@ class AppriseChannel(Channel):
         Raises:
             ChannelError: the service was unreachable or refused it.
         """
-        notifications = [without_mentions(each) for each in notifications]
+        notifications = [without_mentions(notification) for notification in notifications]
         headline, write = self._written(notifications)
         room = self._service.body_maxlen - len(headline.encode()) - _JOINED
         with ADDRESS_FILTER.warnings() as reasons:
@@ -200,7 +200,7 @@ def _shown(text: str) -> str:
 
 
 def _is_summary(notifications: Sequence[Notification]) -> bool:
-    return all(each.late for each in notifications)
+    return all(notification.late for notification in notifications)
 
 
 def _type_of(notifications: Sequence[Notification]) -> apprise.NotifyType:

@@ -52,8 +52,8 @@ def _fingerprint(*parts: str) -> str:
 def document(notification: Notification) -> dict[str, Any]:
     """Return an incident as ``GET /api/v1/incidents/{id}`` has it, and the transition."""
     (row,) = plain_rows([notification.incident])
-    found = with_notifications(row, notification.records)
-    found["transition"] = {
+    notifications = with_notifications(row, notification.records)
+    notifications["transition"] = {
         "transition": str(notification.transition.transition),
         "state": notification.state,
         "at": notification.transition.at,
@@ -61,7 +61,7 @@ def document(notification: Notification) -> dict[str, Any]:
         "repeat_number": notification.repeat,
         "late": notification.late,
     }
-    return found
+    return notifications
 
 
 class WebhookChannel(Channel):
@@ -95,11 +95,11 @@ class WebhookChannel(Channel):
         Raises:
             ChannelError: the service did not accept one.
         """
-        for each in notifications:
-            body = msgspec.json.encode(document(each))
-            key = f"{each.incident.incident_id}/{each.transition.transition}"
-            if each.repeat:
-                key += f"/{each.repeat}"
+        for notification in notifications:
+            body = msgspec.json.encode(document(notification))
+            key = f"{notification.incident.incident_id}/{notification.transition.transition}"
+            if notification.repeat:
+                key += f"/{notification.repeat}"
             headers = {"Content-Type": "application/json", "Idempotency-Key": key}
             if self._secret:
                 digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
@@ -152,13 +152,16 @@ class AlertmanagerChannel(Channel):
         Raises:
             ChannelError: it did not accept them.
         """
-        newest = {each.incident.incident_id: each for each in notifications}
-        self._post([each.incident for each in newest.values()])
-        for each in newest.values():
-            if each.state == TransitionKind.ACKNOWLEDGED:
-                self._silence(each.incident)
-            elif each.transition.transition.number > 1 or each.state == TransitionKind.RESOLVED:
-                self._unsilence(each.incident)
+        newest = {notification.incident.incident_id: notification for notification in notifications}
+        self._post([notification.incident for notification in newest.values()])
+        for notification in newest.values():
+            if notification.state == TransitionKind.ACKNOWLEDGED:
+                self._silence(notification.incident)
+            elif (
+                notification.transition.transition.number > 1
+                or notification.state == TransitionKind.RESOLVED
+            ):
+                self._unsilence(notification.incident)
 
     def refresh(self, incidents: Sequence[Incident]) -> None:
         """Post firing alerts again, so that they do not end.
@@ -170,7 +173,7 @@ class AlertmanagerChannel(Channel):
             self._post(incidents)
 
     def _post(self, incidents: Sequence[Incident]) -> None:
-        alerts = [_alert(each, datetime.now(UTC)) for each in incidents]
+        alerts = [_alert(incident, datetime.now(UTC)) for incident in incidents]
         _request("POST", f"{self._api}/alerts", json=alerts)
 
     def _silences(self, incident: Incident) -> list[str]:
@@ -181,11 +184,11 @@ class AlertmanagerChannel(Channel):
             with_body=True,
         )
         try:
-            found = msgspec.json.decode(body, type=list[_Silence])
+            text = msgspec.json.decode(body, type=list[_Silence])
         except msgspec.DecodeError:
             # A proxy in front of it may respond with a page of its own.
             raise ChannelError("refused: its response is no list of silences") from None
-        return [each.id for each in found if each.is_about(incident)]
+        return [silence.id for silence in text if silence.is_about(incident)]
 
     def _silence(self, incident: Incident) -> None:
         if self._silences(incident):
@@ -229,5 +232,5 @@ def _alert(incident: Incident, now: datetime) -> dict[str, Any]:
 
 def _label(name: str) -> str:
     """Return a name as Prometheus allows it."""
-    text = "".join(each if each.isascii() and each.isalnum() else "_" for each in name)
+    text = "".join(text if text.isascii() and text.isalnum() else "_" for text in name)
     return f"_{text}" if text[:1].isdigit() else text or "_"

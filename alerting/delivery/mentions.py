@@ -44,5 +44,5 @@ def _harmless(value: Any) -> Any:
     if isinstance(value, str):
         return _TAG.sub("\uff1c", _AT.sub("\uff20", value))
     if isinstance(value, dict):
-        return {name: _harmless(each) for name, each in value.items()}
-    return [_harmless(each) for each in value] if isinstance(value, list) else value
+        return {name: _harmless(item) for name, item in value.items()}
+    return [_harmless(item) for item in value] if isinstance(value, list) else value

@@ -77,10 +77,14 @@ def title(notifications: Sequence[Notification]) -> str:
     """Return one line for a subject or heading: the notification, or how many of each kind."""
     if len(notifications) == 1:
         return notifications[0].line
-    firing = [each for each in notifications if each.state == TransitionKind.FIRING]
-    parts = by_severity(each.incident for each in firing if not each.repeat)
-    repeated = sum(each.repeat > 0 for each in firing)
-    resolved = sum(each.state == TransitionKind.RESOLVED for each in notifications)
+    firing = [
+        notification
+        for notification in notifications
+        if notification.state == TransitionKind.FIRING
+    ]
+    parts = by_severity(notification.incident for notification in firing if not notification.repeat)
+    repeated = sum(notification.repeat > 0 for notification in firing)
+    resolved = sum(notification.state == TransitionKind.RESOLVED for notification in notifications)
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{resolved} resolved"] if resolved else []
     return f"Tidemark: {', '.join(parts)}"
@@ -88,14 +92,16 @@ def title(notifications: Sequence[Notification]) -> str:
 
 def by_severity(incidents: Iterable[Incident]) -> list[str]:
     """Return the number of incidents of each severity, worst first: ``2 critical``, ``1 info``."""
-    counts = Counter(each.severity for each in incidents)
+    counts = Counter(incident.severity for incident in incidents)
     return [f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity]]
 
 
 def worst(notifications: Sequence[Notification]) -> str | None:
     """Return the worst severity of the firing ones; None when all are resolved."""
     severities = [
-        each.incident.severity for each in notifications if each.state == TransitionKind.FIRING
+        notification.incident.severity
+        for notification in notifications
+        if notification.state == TransitionKind.FIRING
     ]
     return min(severities, key=severity_order) if severities else None
 
@@ -110,18 +116,18 @@ def body(notifications: Sequence[Notification], room: int | None = None) -> str:
     """
     ordered = sorted(
         notifications,
-        key=lambda each: (
-            each.state == TransitionKind.RESOLVED,
-            severity_order(each.incident.severity),
-            each.incident.subject,
+        key=lambda notification: (
+            notification.state == TransitionKind.RESOLVED,
+            severity_order(notification.incident.severity),
+            notification.incident.subject,
         ),
     )[:MOST_IN_FULL]
-    texts = [text(each) for each in ordered]
+    texts = [text(notification) for notification in ordered]
 
     def shortened(in_full: int, shown: int) -> str:
         parts = texts[:in_full]
         if shown > in_full:
-            parts.append("\n".join(each.line for each in ordered[in_full:shown]))
+            parts.append("\n".join(notification.line for notification in ordered[in_full:shown]))
         if len(notifications) > shown:
             parts.append(f"and {len(notifications) - shown} more: tidemark incidents list")
         return "\n\n".join(parts)

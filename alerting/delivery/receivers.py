@@ -59,8 +59,8 @@ def open_channels(
             except ChannelError as error:
                 mistakes.append(f"{variable}, address {position}: {error}")
     for receiver in receivers:
-        found, wrong = _of_receiver(receiver, environ)
-        channels += found
+        item, wrong = _of_receiver(receiver, environ)
+        channels += item
         mistakes += wrong
     return channels, mistakes
 
@@ -83,7 +83,7 @@ def _of_receiver(
     mistakes: list[str] = []
     for at, text in enumerate(receiver.urls):
         try:
-            urls = [each.strip() for each in _BETWEEN.split(expanded(text, environ).strip())]
+            urls = [part.strip() for part in _BETWEEN.split(expanded(text, environ).strip())]
         except ValueError as error:
             mistakes.append(f"receiver {name}, urls[{at}]: {error}")
         else:

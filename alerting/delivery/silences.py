@@ -95,7 +95,7 @@ def silences(state: State) -> list[Silence]:
         UnreadableSilencesError: they cannot be read.
     """
     try:
-        found = [_silence(each) for each in json.loads(state.read(_NAME) or "[]")]
+        content = [_silence(item) for item in json.loads(state.read(_NAME) or "[]")]
     except StateError as error:
         # Silences that only cannot be reached must not be deleted.
         raise UnreadableSilencesError(str(error)) from error
@@ -103,7 +103,7 @@ def silences(state: State) -> list[Silence]:
         raise UnreadableSilencesError(
             f"{_NAME}: cannot be read: {error}; delete it to start over"
         ) from error
-    return sorted(found, key=lambda each: (each.until, each.silence_id))
+    return sorted(content, key=lambda value: (value.until, value.silence_id))
 
 
 def silence(
@@ -150,9 +150,9 @@ def silence(
         raise SilenceError(f"{names}: unknown, a silence matches {', '.join(COLUMNS)}")
     made = Silence(secrets.token_hex(4), match, until, author, comment, now, starts_at)
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
-        found = silences(shared.state)
-        ended = [each for each in found if now - KEPT < each.until <= now]
-        others = [each for each in found if each.until > now]
+        result = silences(shared.state)
+        ended = [item for item in result if now - KEPT < item.until <= now]
+        others = [item for item in result if item.until > now]
         _write(shared.state, [*ended[-MOST_KEPT:], *others, made])
     return made
 
@@ -175,11 +175,11 @@ def unsilence(
     now = now or datetime.now(UTC)
     _require_unicode(author, reason)
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
-        by_id = {each.silence_id: each for each in silences(shared.state)}
-        found = by_id.get(silence_id)
-        if found is None or found.state(now) == "ENDED":
+        by_id = {item.silence_id: item for item in silences(shared.state)}
+        result = by_id.get(silence_id)
+        if result is None or result.state(now) == "ENDED":
             raise SilenceError(f"no silence {silence_id!r}: tidemark incidents silences lists them")
-        ended = replace(found, until=now, ended_by=author, end_reason=reason)
+        ended = replace(result, until=now, ended_by=author, end_reason=reason)
         _write(shared.state, (by_id | {silence_id: ended}).values())
     return ended
 
@@ -223,13 +223,13 @@ def _require_unicode(*texts: str) -> None:
 
 def _write(state: State, silences_left: Iterable[Silence]) -> None:
     rows = [
-        asdict(each)
+        asdict(item)
         | {
-            "until": each.until.isoformat(),
-            "created_at": each.created_at.isoformat(),
-            "starts_at": each.starts_at.isoformat() if each.starts_at else None,
+            "until": item.until.isoformat(),
+            "created_at": item.created_at.isoformat(),
+            "starts_at": item.starts_at.isoformat() if item.starts_at else None,
         }
-        for each in silences_left
+        for item in silences_left
     ]
     state.write(_NAME, json.dumps(rows, indent=1))
 

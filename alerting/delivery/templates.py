@@ -104,7 +104,7 @@ class Words:
     def title(self, notifications: Sequence[Notification]) -> str:
         """Return the title of a message in one line."""
         template = self.own_title or (CHINESE_TITLE if self.language == "zh" else None)
-        late = all(each.late for each in notifications)
+        late = all(notification.late for notification in notifications)
         ready_made = summary_title(notifications) if late else title(notifications)
         return " ".join(self._rendered(template, notifications, ready_made).split())
 
@@ -115,11 +115,13 @@ class Words:
         is replaced: services refuse a message without a text, and it would be tried for ever.
         """
         template = self.own_body or (CHINESE_BODY if self.language == "zh" else None)
-        late = all(each.late for each in notifications)
+        late = all(notification.late for notification in notifications)
         ready_made = (summary_body if late else body)(notifications, room)
         if template is None:
             return ready_made
-        ordered = sorted(notifications, key=lambda each: severity_order(each.incident.severity))
+        ordered = sorted(
+            notifications, key=lambda notification: severity_order(notification.incident.severity)
+        )
         count = len(ordered)
         sizes = sorted({count, *(n for n in (20, 10, 5, 2, 1) if n < count)}, reverse=True)
         return first_short_enough(
@@ -149,13 +151,13 @@ class Words:
 def _values(
     notifications: Sequence[Notification], ready_made: str, phrase: Phrase
 ) -> dict[str, Any]:
-    rows = [_row(each, phrase) for each in notifications]
+    rows = [_row(notification, phrase) for notification in notifications]
     return {
         "notifications": rows,
         "firing": [row for row in rows if row["state"] == TransitionKind.FIRING],
         "resolved": [row for row in rows if row["state"] == TransitionKind.RESOLVED],
         "incidents": len({row["incident_id"] for row in rows}),
-        "late": all(each.late for each in notifications),
+        "late": all(notification.late for notification in notifications),
         "ready_made": ready_made,
         **_CHINESE,
     }

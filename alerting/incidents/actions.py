@@ -55,11 +55,11 @@ def incident_of(lake: Lake, incident_id: str) -> Incident:
 
 
 def _only(lake: Lake, where: BooleanExpression, wanted: str) -> Incident:
-    found = from_rows(lake.read(INCIDENTS, where))
-    if len(found) != 1:
-        what = "no incident" if not found else f"{len(found)} incidents"
+    rows = from_rows(lake.read(INCIDENTS, where))
+    if len(rows) != 1:
+        what = "no incident" if not rows else f"{len(rows)} incidents"
         raise NoSuchIncidentError(f"{what} with id {wanted!r}: `tidemark incidents list --all`")
-    return found[0]
+    return rows[0]
 
 
 def acknowledge(

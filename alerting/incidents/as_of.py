@@ -31,11 +31,13 @@ def row_as_of(row: Mapping[str, Any], instant: datetime) -> dict[str, Any]:
         row: the row as it is now.
         instant: not before it opened.
     """
-    transitions = [each for each in row["transitions"] or () if each["at"] <= instant]
+    transitions = [
+        transition for transition in row["transitions"] or () if transition["at"] <= instant
+    ]
     known = {**row, "transitions": transitions}
     known |= dict.fromkeys(_later(row, instant))
     known["fired_at"] = transitions[0]["at"] if transitions else None
-    known["reopened"] = sum(_is_firing(each) for each in transitions[1:])
+    known["reopened"] = sum(_is_firing(transition) for transition in transitions[1:])
     if not transitions:
         known["state"] = IncidentState.PENDING
     elif _is_firing(transitions[-1]):
@@ -80,8 +82,8 @@ def _evidence(row: Mapping[str, Any], instant: datetime) -> str | None:
         details.pop("closed", None)
     if _is_later(row["last_true_at"], instant):
         details.pop("observations", None)
-        found = details.get("row", {})
-        details["row"] = {name: found[name] for name in OWN_LABELS if name in found}
+        detail = details.get("row", {})
+        details["row"] = {name: detail[name] for name in OWN_LABELS if name in detail}
     return msgspec.json.encode(details).decode()
 
 

@@ -135,8 +135,8 @@ class Alert(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def snapshot_ids(self) -> tuple[str, ...]:
         """The snapshots that the alert rests on."""
-        ids = (each["snapshot_id"] for each in self._details.get("observations", ()))
-        return tuple(each for each in ids if each)
+        ids = (observation["snapshot_id"] for observation in self._details.get("observations", ()))
+        return tuple(item for item in ids if item)
 
     @cached_property
     def _details(self) -> dict[str, Any]:

@@ -40,26 +40,26 @@ def apply_inhibition(
     is inhibited itself, so one of them is always notified.
     """
     all_incidents = list(incidents)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for inhibition in inhibitions:
         inhibit = _hidden if inhibition.only == "hidden" else _declared
         for target, source in inhibit(inhibition, all_incidents):
-            if target not in found and target not in _chain(source, found):
-                found[target] = source
+            if target not in texts and target not in _chain(source, texts):
+                texts[target] = source
     return [
-        replace(each, suppressed_by=found.get(each.incident_id))
-        if each.is_open and found.get(each.incident_id) != each.suppressed_by
-        else each
-        for each in all_incidents
+        replace(incident, suppressed_by=texts.get(incident.incident_id))
+        if incident.is_open and texts.get(incident.incident_id) != incident.suppressed_by
+        else incident
+        for incident in all_incidents
     ]
 
 
-def _chain(incident_id: str, found: Mapping[str, str]) -> Iterator[str]:
+def _chain(incident_id: str, texts: Mapping[str, str]) -> Iterator[str]:
     """Yield an incident, the one that inhibits it, the one that inhibits that, ..."""
     current: str | None = incident_id
     while current:
         yield current
-        current = found.get(current)
+        current = texts.get(current)
 
 
 Pairs = Iterator[tuple[str, str]]
@@ -69,22 +69,24 @@ Pairs = Iterator[tuple[str, str]]
 def _hidden(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
     inhibiting: dict[str | None, list[Incident]] = {}
     ranked = [
-        each
-        for each in incidents
-        if each.is_open
-        and _rank(each) < _NEVER_INHIBITS
-        and inhibition.source.matches(each.match_labels)
+        incident
+        for incident in incidents
+        if incident.is_open
+        and _rank(incident) < _NEVER_INHIBITS
+        and inhibition.source.matches(incident.match_labels)
     ]
-    for each in sorted(ranked, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
-        inhibiting.setdefault(each.cluster, []).append(each)
+    for incident in sorted(
+        ranked, key=lambda incident: (_rank(incident), incident.opened_at, incident.incident_id)
+    ):
+        inhibiting.setdefault(incident.cluster, []).append(incident)
     if not inhibiting:
         return
-    for each in incidents:
-        candidates = inhibiting.get(each.cluster, ())
-        if each.is_open and candidates and inhibition.target.matches(each.match_labels):
-            inhibitor = _inhibitor(each, candidates)
+    for incident in incidents:
+        candidates = inhibiting.get(incident.cluster, ())
+        if incident.is_open and candidates and inhibition.target.matches(incident.match_labels):
+            inhibitor = _inhibitor(incident, candidates)
             if inhibitor:
-                yield each.incident_id, inhibitor
+                yield incident.incident_id, inhibitor
 
 
 def _declared(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
@@ -92,21 +94,21 @@ def _declared(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
         return tuple(incident.match_labels.get(name, "") for name in inhibition.equal)
 
     sources: dict[tuple[str, ...], list[Incident]] = {}
-    firing = [each for each in incidents if each.is_firing]
-    for each in sorted(firing, key=lambda each: (each.opened_at, each.incident_id)):
-        if inhibition.source.matches(each.match_labels):
-            sources.setdefault(equal(each), []).append(each)
+    firing = [incident for incident in incidents if incident.is_firing]
+    for item in sorted(firing, key=lambda incident: (incident.opened_at, incident.incident_id)):
+        if inhibition.source.matches(item.match_labels):
+            sources.setdefault(equal(item), []).append(item)
     if not sources:
         return
-    for each in incidents:
-        labels = each.match_labels
-        if not each.is_open or not inhibition.target.matches(labels):
+    for item in incidents:
+        labels = item.match_labels
+        if not item.is_open or not inhibition.target.matches(labels):
             continue
         is_both = inhibition.source.matches(labels)
-        for source in sources.get(equal(each), ()):
+        for source in sources.get(equal(item), ()):
             # As in Alertmanager, two incidents that are both source and target do not meet.
             if not (is_both and inhibition.target.matches(source.match_labels)):
-                yield each.incident_id, source.incident_id
+                yield item.incident_id, source.incident_id
 
 
 def _rank(incident: Incident) -> int:

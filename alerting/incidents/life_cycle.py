@@ -70,9 +70,11 @@ def advance(
     """
     applied_rules = {name: rule.applied_rules() for name, rule in rules.items()}
     newest: dict[tuple[str, str], Incident] = {}
-    for incident in sorted(current, key=lambda each: each.opened_at):
+    for incident in sorted(current, key=lambda incident: incident.opened_at):
         newest[incident.rule, incident.subject] = incident
-    superseded = [each for each in current if newest[each.rule, each.subject] is not each]
+    superseded = [
+        incident for incident in current if newest[incident.rule, incident.subject] is not incident
+    ]
     for evaluation in evaluations:
         if latest is not None and evaluation.observed_at <= latest:
             for key, incident in list(newest.items()):
@@ -126,7 +128,14 @@ def _applied_to(
     applied_rules: Mapping[str, Sequence[AppliedRule]], rule: str, columns: Mapping[str, Any]
 ) -> AppliedRule | None:
     """Return the rule, or its override, that applies to a subject with these columns, or None."""
-    return next((each for each in applied_rules.get(rule, ()) if each.applies_to(columns)), None)
+    return next(
+        (
+            applied_rule
+            for applied_rule in applied_rules.get(rule, ())
+            if applied_rule.applies_to(columns)
+        ),
+        None,
+    )
 
 
 def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) -> Incident:
@@ -259,7 +268,8 @@ def put_back(incident: Incident, latest: datetime, to: datetime) -> Incident:
         name: to for name in INSTANTS if (at := getattr(incident, name)) is not None and at > latest
     }
     transitions = tuple(
-        replace(each, at=to) if each.at > latest else each for each in incident.transitions
+        replace(transition, at=to) if transition.at > latest else transition
+        for transition in incident.transitions
     )
     if not later and transitions == incident.transitions:
         return incident
@@ -308,8 +318,12 @@ def _of_kind(incident: Incident, kind: str) -> Incident:
 def _with_alert(incident: Incident, alert: Alert, rule: BaseRule) -> Incident:
     """Return the incident with the numbers and the evidence of an alert."""
     worst = min if rule.kind_definition.below else max
-    values = [each for each in (incident.peak_value, alert.value) if each is not None]
-    new = [each for each in alert.snapshot_ids if each not in incident.snapshot_ids]
+    values = [value for value in (incident.peak_value, alert.value) if value is not None]
+    new = [
+        snapshot_id
+        for snapshot_id in alert.snapshot_ids
+        if snapshot_id not in incident.snapshot_ids
+    ]
     return replace(
         incident,
         severity=alert.severity,

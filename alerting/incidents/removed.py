@@ -102,12 +102,16 @@ def without_result(
 ) -> dict[Named, list[Incident]]:
     """Return the open incidents about expectations of which an evaluation holds no result."""
     known = {(alert.rule, alert.subject) for alert in evaluation.alerts} | evaluation.untrue
-    found: dict[Named, list[Incident]] = {}
-    for each in incidents:
-        if each.kind == "quality" and each.is_open and (each.rule, each.subject) not in known:
-            named = each.row["table"], each.row["expectation"]
-            found.setdefault(named, []).append(each)
-    return found
+    texts: dict[Named, list[Incident]] = {}
+    for incident in incidents:
+        if (
+            incident.kind == "quality"
+            and incident.is_open
+            and (incident.rule, incident.subject) not in known
+        ):
+            named = incident.row["table"], incident.row["expectation"]
+            texts.setdefault(named, []).append(incident)
+    return texts
 
 
 def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime) -> int:
@@ -122,5 +126,7 @@ def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime)
     if not incidents:
         return 0
     with incidents_lease(lake):
-        found = find(lake, [each.incident_id for each in incidents])
-        return save_closed(lake, [each for each in found if each.is_open], now, EXPECTATION_REMOVED)
+        result = find(lake, [incident.incident_id for incident in incidents])
+        return save_closed(
+            lake, [incident for incident in result if incident.is_open], now, EXPECTATION_REMOVED
+        )

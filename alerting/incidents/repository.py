@@ -60,8 +60,8 @@ def current_incidents(
         return known
     since = now - REOPEN_WITHIN
     recent = any_of(not_before("resolved_at", since), not_before("last_true_at", since))
-    found = from_rows(lake.read(INCIDENTS, any_of(one_of("state", OPEN), recent)))
-    current = [each for each in found if is_current(each, now)]
+    rows = from_rows(lake.read(INCIDENTS, any_of(one_of("state", OPEN), recent)))
+    current = [incident for incident in rows if is_current(incident, now)]
     return CurrentIncidents(current, version)
 
 
@@ -136,16 +136,20 @@ def save(
     Returns:
         How many incidents changed or were removed.
     """
-    old = {each.incident_id: each for each in before}
-    new = {each.incident_id: each for each in after}
+    old = {incident.incident_id: incident for incident in before}
+    new = {incident.incident_id: incident for incident in after}
     now = clock()
-    changed = [replace(each, written_at=now) for each in after if old.get(each.incident_id) != each]
-    removed = [old[each] for each in old.keys() - new.keys()]
+    changed = [
+        replace(incident, written_at=now)
+        for incident in after
+        if old.get(incident.incident_id) != incident
+    ]
+    removed = [old[text] for text in old.keys() - new.keys()]
     # A row lies in the hour in which its incident opened.
     redated = [
-        old[each.incident_id]
-        for each in changed
-        if each.incident_id in old and old[each.incident_id].opened_at != each.opened_at
+        old[incident.incident_id]
+        for incident in changed
+        if incident.incident_id in old and old[incident.incident_id].opened_at != incident.opened_at
     ]
     lake.upsert(INCIDENTS, plain_rows(changed), plain_rows([*removed, *redated]))
     return len(changed) + len(removed)
@@ -163,11 +167,11 @@ def save_closed(lake: Lake, incidents: Sequence[Incident], at: datetime, reason:
     Returns:
         How many incidents changed.
     """
-    after = [closed(each, at, reason) for each in incidents]
-    return save(lake, incidents, [each for each in after if each])
+    after = [closed(incident, at, reason) for incident in incidents]
+    return save(lake, incidents, [incident for incident in after if incident])
 
 
 def from_rows(rows: pa.Table) -> list[Incident]:
     """Return rows of ``alerting.incidents`` as incidents, in the order in which they opened."""
     incidents = typed_rows(rows, Incident)
-    return sorted(incidents, key=lambda each: (each.opened_at, each.incident_id))
+    return sorted(incidents, key=lambda incident: (incident.opened_at, incident.incident_id))

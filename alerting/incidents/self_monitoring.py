@@ -179,9 +179,9 @@ def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | Non
     """
     while end > since:
         start = max(end - DAY, since)
-        found = lake.read(SNAPSHOTS, Window(start, end), columns=("observed_at",))
-        if found.num_rows:
-            return max(found["observed_at"].to_pylist())
+        result = lake.read(SNAPSHOTS, Window(start, end), columns=("observed_at",))
+        if result.num_rows:
+            return max(result["observed_at"].to_pylist())
         end = start
     return None
 

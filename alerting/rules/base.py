@@ -212,18 +212,18 @@ class GroupRule(BaseRule, Generic[_T], frozen=True):
         """Return SQL of the least volume and age."""
         volume = f"readable_lag >= {self.min_messages!r}D" if self.min_messages else ""
         age = f"delay_ms >= {self.min_age * 1000!r}D" if self.min_age else ""
-        return tuple(each for each in (volume, age) if each)
+        return tuple(value for value in (volume, age) if value)
 
     def applied_rules(self) -> list[AppliedRule]:
         """Return its overrides in order, then itself; at most one applies to a subject."""
         (own,) = super().applied_rules()
-        found: list[AppliedRule] = []
+        applied_rules: list[AppliedRule] = []
         before: tuple[Match, ...] = ()
         for override in self.overrides:
             match = override.match.model_dump()
             threshold: Any = own.threshold if override.threshold is None else override.threshold
             if override.enabled:
-                found.append(
+                applied_rules.append(
                     AppliedRule(
                         rule=self,
                         severity=override.severity or own.severity,
@@ -236,4 +236,4 @@ class GroupRule(BaseRule, Generic[_T], frozen=True):
                     )
                 )
             before = (*before, match)
-        return [*found, replace(own, excludes=before)]
+        return [*applied_rules, replace(own, excludes=before)]

@@ -106,10 +106,10 @@ def load_rules(path: Path | str) -> list[Rule]:
     Raises:
         RuleError: with every mistake of every file.
     """
-    found = read_rule_set(path)
-    if found.mistakes:
-        raise RuleError(list(found.mistakes))
-    return found.rules
+    rule_set = read_rule_set(path)
+    if rule_set.mistakes:
+        raise RuleError(list(rule_set.mistakes))
+    return rule_set.rules
 
 
 def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
@@ -118,8 +118,8 @@ def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
     Args:
         path: see `load_rules`.
     """
-    found = read_rule_set(path)
-    return found.rules, list(found.rule_mistakes)
+    rule_set = read_rule_set(path)
+    return rule_set.rules, list(rule_set.rule_mistakes)
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,11 @@ def read_rule_set(path: Path | str) -> RuleSet:
         whole = whole and document is not None and document.value.keys() <= _SECTIONS.keys()
         if document:
             read.append((file, document))
-            found, wrong = _entries(
+            items, wrong = _entries(
                 file, document, "rules", "a rule", _RULE.validate_python, _location
             )
             mistakes += wrong
-            written += found
+            written += items
     mistakes += _duplicates(written)
     first = {entry.value.name: entry for entry in reversed(written)}
     rules = [entry.value for entry in written if first[entry.value.name] is entry]
@@ -185,7 +185,7 @@ def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
     valid: list[Inhibition] = []
     mistakes: list[str] = []
     for file, document in read:
-        found, wrong = _entries(
+        items, wrong = _entries(
             file,
             document,
             "inhibit",
@@ -193,7 +193,7 @@ def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
             Inhibition.model_validate,
             lambda detail: detail["loc"],
         )
-        valid += [each.value for each in found]
+        valid += [item.value for item in items]
         mistakes += wrong
     return tuple(valid), mistakes
 
@@ -222,14 +222,14 @@ def _entries(
     located: Callable[[ErrorDetails], tuple[str | int, ...]],
 ) -> tuple[list[Item[T]], list[str]]:
     """Return the valid entries of a list of a file, and a line for each mistake in it."""
-    found: list[Item[T]] = []
+    items: list[Item[T]] = []
     mistakes: list[str] = []
-    for each in items_of(file, document, key, noun, validate, located=located):
-        if isinstance(each, str):
-            mistakes.append(each)
+    for item in items_of(file, document, key, noun, validate, located=located):
+        if isinstance(item, str):
+            mistakes.append(item)
         else:
-            found.append(each)
-    return found, mistakes
+            items.append(item)
+    return items, mistakes
 
 
 def _files(path: Path) -> list[Path]:

@@ -172,13 +172,13 @@ class Node:
         """Return the routes that an incident with these labels takes, in order."""
         if not self.match.matches(labels):
             return []
-        found: list[Node] = []
-        for each in self.routes:
-            below = each.matching(labels)
-            found += below
-            if below and not each.continue_:
+        nodes: list[Node] = []
+        for node in self.routes:
+            below = node.matching(labels)
+            nodes += below
+            if below and not node.continue_:
                 break
-        return found or [self]
+        return nodes or [self]
 
     def group_key(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the labels that incidents of one message share, by which they are grouped."""
@@ -187,18 +187,18 @@ class Node:
 
     def mute_reason(self, now: datetime) -> str | None:
         """Return why it does not notify now; None when it does."""
-        for each in self.mute:
-            if each.hold(now):
-                return f"in the mute time {each.name}"
-        if self.active and not any(each.hold(now) for each in self.active):
-            return f"outside of the active time {', '.join(each.name for each in self.active)}"
+        for named_intervals in self.mute:
+            if named_intervals.hold(now):
+                return f"in the mute time {named_intervals.name}"
+        if self.active and not any(named_intervals.hold(now) for named_intervals in self.active):
+            return f"outside of the active time {', '.join(named_intervals.name for named_intervals in self.active)}"
         return None
 
     def walk(self) -> Iterator["Node"]:
         """Yield it and every route below it."""
         yield self
-        for each in self.routes:
-            yield from each.walk()
+        for node in self.routes:
+            yield from node.walk()
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ def compiled(
         routes=(),
     )
     below = (
-        compiled(each, intervals, f"{place}.routes[{number}]", node)
-        for number, each in enumerate(route.routes)
+        compiled(item, intervals, f"{place}.routes[{number}]", node)
+        for number, item in enumerate(route.routes)
     )
     return replace(node, routes=tuple(below))
 

@@ -41,22 +41,22 @@ def read_routing(read: Read, *, whole: bool = True) -> tuple[Routing, list[str]]
     wrong = []
     for file, document in read:
         if "routes" in document.value:
-            for found in _tree(file, document):
-                if isinstance(found, str):
-                    wrong.append(found)
+            for values in _tree(file, document):
+                if isinstance(values, str):
+                    wrong.append(values)
                 else:
-                    trees.append((found, isinstance(document.value["routes"], list)))
+                    trees.append((values, isinstance(document.value["routes"], list)))
     wrong += [f"{item.place()}: only one file may have routes" for item, _ in trees[1:]]
     known = (DEFAULT_RECEIVER, *receivers)
     for item, is_list in trees[:1]:
         wrong += _unknown_names(item, is_list, known, tuple(intervals))
     mistakes += wrong
-    found = tuple(each.value for each in receivers.values())
+    values = tuple(item.value for item in receivers.values())
     if wrong or not trees:
-        return Routing(None, found, broadcasts=bool(wrong) or not whole), mistakes
+        return Routing(None, values, broadcasts=bool(wrong) or not whole), mistakes
     root, is_list = trees[0]
-    named = {name: each.value for name, each in intervals.items()}
-    return Routing(_root(root.value, is_list, named), found), mistakes
+    named = {name: item.value for name, item in intervals.items()}
+    return Routing(_root(root.value, is_list, named), values), mistakes
 
 
 def _root(route: Route, is_list: bool, intervals: dict[str, NamedIntervals]) -> Node:
@@ -67,7 +67,7 @@ def _root(route: Route, is_list: bool, intervals: dict[str, NamedIntervals]) -> 
 def _renamed(node: Node, before: str, after: str) -> Node:
     """Return the tree with places as a list of routes has them, which has no root of its own."""
     place = after + node.place.removeprefix(before) if node.place != "routes" else node.place
-    below = tuple(_renamed(each, before, after) for each in node.routes)
+    below = tuple(_renamed(route, before, after) for route in node.routes)
     return replace(node, place=place, routes=below)
 
 
@@ -117,26 +117,26 @@ def _unknown_names(
                 if value not in intervals:
                     yield f"{item.place(*prefix, name)}: {value!r} is no time interval"
         below = enumerate(route.routes)
-        pending += [(each, escalation, (*path, "routes", n)) for n, each in below]
+        pending += [(route, escalation, (*path, "routes", n)) for n, route in below]
 
 
 def _by_name(
     read: Read, key: str, noun: str, validate: Callable[[Any], Named]
 ) -> tuple[dict[str, Item[Named]], list[str]]:
     """Return the valid entries of a list of all files by name, and a line for each mistake."""
-    found: dict[str, Item[Named]] = {}
+    items: dict[str, Item[Named]] = {}
     mistakes: list[str] = []
     for file, document in read:
-        for each in items_of(file, document, key, noun, validate, words=_without_secrets):
-            if isinstance(each, str):
-                mistakes.append(each)
-            elif each.value.name in found:
-                where = found[each.value.name].place("name")
-                name = each.value.name
-                mistakes.append(f"{each.place('name')}: {name!r} is another one's name ({where})")
+        for item in items_of(file, document, key, noun, validate, words=_without_secrets):
+            if isinstance(item, str):
+                mistakes.append(item)
+            elif item.value.name in items:
+                where = items[item.value.name].place("name")
+                name = item.value.name
+                mistakes.append(f"{item.place('name')}: {name!r} is another one's name ({where})")
             else:
-                found[each.value.name] = each
-    return found, mistakes
+                items[item.value.name] = item
+    return items, mistakes
 
 
 def _without_secrets(detail: ErrorDetails) -> str:

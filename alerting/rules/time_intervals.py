@@ -76,16 +76,16 @@ def _ranges(
         first, _, last = str(value).strip().partition(":")
         begin = _number(first, names, offset)
         end = _number(last, names, offset) if last else begin
-        for each in (begin, end):
-            if not (least <= each <= most or (negative and -most <= each <= -least)):
-                raise ValueError(f"{each} is not within {least} to {most}")
+        for part in (begin, end):
+            if not (least <= part <= most or (negative and -most <= part <= -least)):
+                raise ValueError(f"{part} is not within {least} to {most}")
         if begin > end and (begin < 0) == (end < 0):
             raise ValueError(f"{value!r} ends before it begins")
         return begin, end
 
     def every(value: Any) -> Any:
         values = value if isinstance(value, list | tuple) else [value]
-        return tuple(one(each) for each in values)
+        return tuple(one(value) for value in values)
 
     return every
 
@@ -120,9 +120,12 @@ class TimeInterval(Strict, frozen=True):
         minute = here.hour * 60 + here.minute
         days = monthrange(here.year, here.month)[1]
         return (
-            _any(minute, [(each.start_time, each.end_time - 1) for each in self.times])
+            _any(
+                minute,
+                [(time_range.start_time, time_range.end_time - 1) for time_range in self.times],
+            )
             and _any(here.isoweekday() % 7, self.weekdays)
-            and _any(here.day, [_from_start(each, days) for each in self.days_of_month])
+            and _any(here.day, [_from_start(day, days) for day in self.days_of_month])
             and _any(here.month, self.months)
             and _any(here.year, self.years)
         )
@@ -133,7 +136,7 @@ def _any(value: int, ranges: Sequence[Range]) -> bool:
 
 
 def _from_start(days: Range, in_month: int) -> Range:
-    first, last = (each if each > 0 else in_month + each + 1 for each in days)
+    first, last = (day if day > 0 else in_month + day + 1 for day in days)
     return first, last
 
 
@@ -145,4 +148,4 @@ class NamedIntervals(Strict, frozen=True):
 
     def hold(self, instant: datetime) -> bool:
         """Return whether an instant lies in one of them."""
-        return any(each.holds(instant) for each in self.time_intervals)
+        return any(time_interval.holds(instant) for time_interval in self.time_intervals)

@@ -42,28 +42,32 @@ class Firing:
 
 def firings(incidents: Iterable[Mapping[str, Any]]) -> list[Firing]:
     """Return every firing of rows of `alerting.incidents`, in order of time."""
-    found = []
+    entries = []
     for row in incidents:
         cluster = row["cluster"] or ""
         # The subject does not show it: a broker's has as many parts as a group's.
         evidence = json.loads(row["evidence"] or "{}").get("row") or {}
-        ends = [each["at"] for each in row["transitions"] if "RESOLVED" in each["transition"]]
-        for each in row["transitions"]:
-            if not each["transition"].startswith("FIRING"):
+        ends = [
+            transition["at"]
+            for transition in row["transitions"]
+            if "RESOLVED" in transition["transition"]
+        ]
+        for transition in row["transitions"]:
+            if not transition["transition"].startswith("FIRING"):
                 continue
-            found.append(
+            entries.append(
                 Firing(
                     rule=row["rule"],
                     cluster=cluster,
                     group=evidence.get("consumer_group") or evidence.get("topic") or "",
                     subject=row["subject"],
-                    at=each["at"],
-                    until=min((end for end in ends if end >= each["at"]), default=None),
+                    at=transition["at"],
+                    until=min((end for end in ends if end >= transition["at"]), default=None),
                     value=row["last_value"],
                     evidence=evidence,
                 )
             )
-    return sorted(found, key=lambda firing: firing.at)
+    return sorted(entries, key=lambda firing: firing.at)
 
 
 def false_alarms(fired: Iterable[Firing], spans: Sequence[Span]) -> list[Firing]:

@@ -210,11 +210,11 @@ def rows_of_group(
     rows: Shown, table: Any, cluster: str, group: str, topic: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of a table about a group, and a topic, in the order of the key."""
-    found = rows.of(table, cluster)
-    found = found.filter(pc.equal(found["consumer_group"], group))  # pyright: ignore
+    result = rows.of(table, cluster)
+    result = result.filter(pc.equal(result["consumer_group"], group))  # pyright: ignore
     if topic is not None:
-        found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
-    return dict_rows(found.sort_by([(name, "ascending") for name in table.key]))
+        result = result.filter(pc.equal(result["topic"], topic))  # pyright: ignore
+    return dict_rows(result.sort_by([(name, "ascending") for name in table.key]))
 
 
 def window_of(start: str, end: str, length: timedelta = timedelta(hours=1)) -> Window:
@@ -255,9 +255,9 @@ def _step(text: str) -> int | None:
     if not text:
         return None
     try:
-        found = int(seconds(text))
+        step = int(seconds(text))
     except ValueError as error:
         raise ProblemError(400, f"step: {error}") from error
-    if not 1 <= found <= STEPS[-1]:
+    if not 1 <= step <= STEPS[-1]:
         raise ProblemError(400, "step: 1s to 1d is wanted")
-    return found
+    return step

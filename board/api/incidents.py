@@ -68,8 +68,8 @@ def incidents(
     cursor: Cursor = None,
 ) -> Response:
     """Return rows of ``alerting.incidents``: those open, and those resolved within 30 days."""
-    found = incident_rows(shown(store, at), state, severity)
-    chosen, following = page_of_list(found, "incident_id", limit, cursor)
+    rows = incident_rows(shown(store, at), state, severity)
+    chosen, following = page_of_list(rows, "incident_id", limit, cursor)
     return json_response({"items": chosen, "next_cursor": following})
 
 
@@ -184,8 +184,8 @@ def silenced(
 
 def _after(store: Store, incident: Incident) -> Response:
     try:
-        found: dict[str, Any] = incident_details(store.lake, store.newest, incident.incident_id)
+        values: dict[str, Any] = incident_details(store.lake, store.newest, incident.incident_id)
     except ProblemError:
         # It never fired, so nothing is left of it.
-        found = {"incident_id": incident.incident_id, "state": incident.state}
-    return json_response(found)
+        values = {"incident_id": incident.incident_id, "state": incident.state}
+    return json_response(values)

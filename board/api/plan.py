@@ -98,4 +98,4 @@ def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:
 
 def problems_of(snapshot: Snapshot) -> list[str]:
     """Return the problems of a snapshot and the parts that limits left out, one line each."""
-    return [each.line for each in (*snapshot.problems, *snapshot.left_out)]
+    return [problem.line for problem in (*snapshot.problems, *snapshot.left_out)]

@@ -161,8 +161,8 @@ def _bytes(text: str, pattern: str) -> str:
 def _values() -> Iterator[tuple[str, str, str, str, str]]:
     """Yield name without prefix, SQL, documented column, words and kind of each metric."""
     for name, (words, text) in _DISTRIBUTION.items():
-        found = f"regexp_extract({_text('putMessageDistributeTime')}, '\\[{words}\\]:(\\d+)', 1)"
-        yield f"pmdt_{name}", _number(found), "runtime", f"Writes of a minute that took {text}", ""
+        result = f"regexp_extract({_text('putMessageDistributeTime')}, '\\[{words}\\]:(\\d+)', 1)"
+        yield f"pmdt_{name}", _number(result), "runtime", f"Writes of a minute that took {text}", ""
     for name, (keys, words) in _RATES.items():
         text = f"coalesce({', '.join(map(_text, keys))})"
         for seconds, place in _WINDOWS.items():

@@ -96,12 +96,12 @@ class Samples:
 
     def rows(self, source: Source) -> SourceRows:
         """Return the rows of a source; samples without a value are None."""
-        found = self._database.sql(source.select).to_arrow_table()
+        arrow_table = self._database.sql(source.select).to_arrow_table()
         labels = source.labels
         if source.cluster_if_several and self._several:
             labels = ("cluster", *labels)
-        texts = [_texts(found[label]) for label in labels]
-        values = {name: found[name].to_pylist() for name in {m.value for m in source.metrics}}
+        texts = [_texts(arrow_table[label]) for label in labels]
+        values = {name: arrow_table[name].to_pylist() for name in {m.value for m in source.metrics}}
         return SourceRows(labels, texts, [(m, values[m.value]) for m in source.metrics])
 
 

@@ -85,19 +85,19 @@ def _counters(lake: Lake, at: Mapping[str, datetime]) -> pa.Table:
     kept = [
         rows.filter(
             pc.and_(  # pyright: ignore
-                pc.equal(rows["cluster"], each["cluster"]),  # pyright: ignore
-                pc.equal(rows["observed_at"], each["observed_at_max"]),  # pyright: ignore
+                pc.equal(rows["cluster"], item["cluster"]),  # pyright: ignore
+                pc.equal(rows["observed_at"], item["observed_at_max"]),  # pyright: ignore
             )
         )
-        for each in newest
-        if each["cluster"] in at and each["observed_at_max"] >= at[each["cluster"]] - COUNTERS_REACH
+        for item in newest
+        if item["cluster"] in at and item["observed_at_max"] >= at[item["cluster"]] - COUNTERS_REACH
     ]
     return pa.concat_tables(kept) if kept else rows.slice(0, 0)
 
 
 def _row_count(lake: Lake, name: str) -> int:
-    found = lake.table(name).current_snapshot()
-    summary = found.summary if found else None
+    snapshot = lake.table(name).current_snapshot()
+    summary = snapshot.summary if snapshot else None
     return int(summary["total-records"] or 0) if summary else 0
 
 
@@ -106,9 +106,9 @@ def _tick_seconds(lake: Lake, observed_at: datetime | None) -> float | None:
     if observed_at is None:
         return None
     commits = (
-        datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
-        for each in lake.table(progress.SNAPSHOTS.name).snapshots()
-        if each.summary is None or each.summary.operation is not Operation.REPLACE
+        datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        for snapshot in lake.table(progress.SNAPSHOTS.name).snapshots()
+        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE
     )
     later = [commit for commit in commits if commit >= observed_at]
     return (min(later) - observed_at).total_seconds() if later else None

@@ -204,7 +204,9 @@ def _data(
         "to": round(window.end.timestamp()),
         "at": [round(at.timestamp()) for at in instants],
         "kinds": [line.kind for line in lines] + ["low", "high"][: len(band or ())],
-        "values": [[None if v is None else float(f"{v:.6g}") for v in each] for each in values],
+        "values": [
+            [None if v is None else float(f"{v:.6g}") for v in numbers] for numbers in values
+        ],
         "bounds": [
             [bound.mark if bound else "" for bound in line.bounds] if line.has_bounds else None
             for line in lines

@@ -160,7 +160,7 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
 
 def _member(row: dict[str, Any]) -> dict[str, Any]:
     """Return a member; no source reports threads or strategy of a gRPC client."""
-    topics = [each["topic"] for each in row["subscriptions"] or ()]
+    topics = [subscription["topic"] for subscription in row["subscriptions"] or ()]
     if not speaks_grpc(row["client_id"], topics):
         return row
     return row | {name: row[name] or "gRPC" for name in ("thread_count", "allocation_strategy")}
@@ -173,7 +173,7 @@ def _capacity(rows: list[dict[str, Any]], of_group: Mapping[str, Any]) -> dict[s
         return None
     marks = {name: of_group[name] for name in MARKS}
     online = of_group["clients"] or 0
-    drained = [each | marks for each in row["drain_by_clients"] or () if each["clients"] > online]
+    drained = [item | marks for item in row["drain_by_clients"] or () if item["clients"] > online]
     return row | {"drain_by_clients": drained}
 
 

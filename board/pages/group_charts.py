@@ -99,7 +99,7 @@ def _incidents(
     topic: str,
     incident_address: Callable[[str], str],
 ) -> list[Mark]:
-    found = []
+    incidents = []
     for row in rows:
         of = row["row"]
         if row["cluster"] != cluster or of.get("consumer_group") != group:
@@ -107,10 +107,10 @@ def _incidents(
         if of.get("topic") not in (topic, None):
             continue
         where = incident_address(row["incident_id"])
-        found.append(Mark(row["fired_at"] or row["opened_at"], row["rule"], "fired", where))
+        incidents.append(Mark(row["fired_at"] or row["opened_at"], row["rule"], "fired", where))
         if row["resolved_at"]:
-            found.append(Mark(row["resolved_at"], row["rule"], "done", where))
-    return found
+            incidents.append(Mark(row["resolved_at"], row["rule"], "done", where))
+    return incidents
 
 
 def _band(

@@ -59,11 +59,11 @@ def groups(
     rows = containing(rows, q, ("consumer_group", "topic"))
     is_folded = not retries and not topic.startswith(OWN_TOPICS) and "%" not in q
     kept, folded = _divided(rows) if is_folded else (rows, rows.slice(0, 0))
-    found, following = page_of(kept, GROUPS, order, SHOWN, cursor or None)
+    item, following = page_of(kept, GROUPS, order, SHOWN, cursor or None)
     wanted = {"cluster": cluster, "q": q, "health": health, "topic": topic, "retries": retries}
     return page.render(
         "groups.html",
-        rows=_with_more(page, dict_rows(found), folded),
+        rows=_with_more(page, dict_rows(item), folded),
         count=kept.num_rows,
         folded=folded.num_rows,
         following=following,

@@ -47,11 +47,11 @@ LONGEST = timedelta(days=30)
 def incidents(page: ThePage, state: str = "open", severity: str = "") -> Response:
     """Show incidents, those open and worst first, and the silences."""
     wanted = "" if state == "all" else state
-    found = incident_rows(page.rows, wanted, severity)
+    rows = incident_rows(page.rows, wanted, severity)
     return page.render(
         "incidents.html",
-        incidents=listed(page, found[:MOST]),
-        count=len(found),
+        incidents=listed(page, rows[:MOST]),
+        count=len(rows),
         silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
         ended=silence_rows(page.store.lake.shared.state, datetime.now(UTC), "ended")[::-1],
         days_kept=KEPT.days,
@@ -93,28 +93,28 @@ def summary(row: Mapping[str, Any], phrase: Phrase) -> str:
 @router.get("/incident")
 def incident(page: ThePage, id: str) -> Response:
     """Show an incident as it is now, or as it was."""
-    found = incident_details(page.store.lake, page.rows, id, page.instant)
-    kind = KINDS.get(found["kind"])
-    of = found["row"]
-    cluster, group, topic = found["cluster"], of.get("consumer_group"), of.get("topic")
+    row = incident_details(page.store.lake, page.rows, id, page.instant)
+    kind = KINDS.get(row["kind"])
+    of = row["row"]
+    cluster, group, topic = row["cluster"], of.get("consumer_group"), of.get("topic")
     charts = []
     if group and topic and cluster in page.rows.at:
-        window = _around(found, page.now)
+        window = _around(row, page.now)
         charts = GroupCharts(
             page.store, page.rows, window, cluster, group, topic, page.incident
         ).charts
     return page.render(
         "incident.html",
-        incident=found,
+        incident=row,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        summary=summary(found, page.phrase),
-        runbook=(runbook := found["evidence"].get("runbook") or ""),
+        summary=summary(row, page.phrase),
+        runbook=(runbook := row["evidence"].get("runbook") or ""),
         runbook_address=_runbook(page, runbook),
         group=group,
-        age=((found["resolved_at"] or page.now) - found["opened_at"]).total_seconds(),
-        steps=steps(found),
-        differing=_differing(page, cluster, group) if found["kind"] == DIFFERING else [],
+        age=((row["resolved_at"] or page.now) - row["opened_at"]).total_seconds(),
+        steps=steps(row),
+        differing=_differing(page, cluster, group) if row["kind"] == DIFFERING else [],
         charts=charts,
     )
 
@@ -144,10 +144,10 @@ def _around(incident: Mapping[str, Any], now: datetime) -> Window:
 @router.get("/runbook")
 def runbook(page: ThePage, name: str) -> Response:
     """Show a runbook of the documentation, where this program runs with its documentation."""
-    found = _runbooks().get(name)
-    if found is None:
+    path = _runbooks().get(name)
+    if path is None:
         raise ProblemError(404, f"no runbook {name!r}")
-    return page.render("runbook.html", name=name, text=found.read_text(encoding="utf-8"))
+    return page.render("runbook.html", name=name, text=path.read_text(encoding="utf-8"))
 
 
 def _runbook(page: Page, runbook: str) -> str:

@@ -277,13 +277,13 @@ def _preferred(accepted: str) -> str:
         tag, _, parameter = part.partition(";")
         name, _, weight = parameter.partition("=")
         try:
-            found = float(weight) if name.strip() == "q" else 1.0
+            number = float(weight) if name.strip() == "q" else 1.0
         except ValueError:
             continue
         language = tag.strip().partition("-")[0]
-        if language in LANGUAGES and 0 < found <= 1:
-            weights[language] = max(found, weights.get(language, 0.0))
-    return max(weights, key=lambda each: weights[each], default="en")
+        if language in LANGUAGES and 0 < number <= 1:
+            weights[language] = max(number, weights.get(language, 0.0))
+    return max(weights, key=lambda weight: weights[weight], default="en")
 
 
 def _theme(request: Request) -> str:

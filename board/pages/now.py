@@ -78,12 +78,12 @@ async def plan(
 
 
 def _plan(page: Page, snapshot: Snapshot, wanted: NewPlan) -> Response:
-    found = planned(snapshot, wanted)
+    body = planned(snapshot, wanted)
     return page.render(
         "plan.html",
-        **found | {"cluster": wanted.cluster, "queues": found["queues"][:MOST_QUEUES]},
-        idle=found["idle_clients"][:MOST_IDLE],
-        count=len(found["queues"]),
-        measured_at=found["observed_at"],
-        moving=sum(bool(row["moves"]) for row in found["queues"]),
+        **body | {"cluster": wanted.cluster, "queues": body["queues"][:MOST_QUEUES]},
+        idle=body["idle_clients"][:MOST_IDLE],
+        count=len(body["queues"]),
+        measured_at=body["observed_at"],
+        moving=sum(bool(row["moves"]) for row in body["queues"]),
     )

@@ -56,8 +56,8 @@ def overview(page: ThePage) -> Response:
 
 def _unmeasured(cluster: dict[str, Any]) -> list[str]:
     """Return a line for each part that no snapshot measures; deep limits only delay parts."""
-    left_out = [LeftOut(**each) for each in cluster["left_out"] or ()]
-    return [each.line for each in left_out if each.part == "lite_topics"]
+    left_out = [LeftOut(**item) for item in cluster["left_out"] or ()]
+    return [item.line for item in left_out if item.part == "lite_topics"]
 
 
 def _worst(page: Page) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _worst(page: Page) -> list[dict[str, Any]]:
     rows = with_severity(page.rows.of(progress.GROUPS))
     by_severity = [(SEVERITY, "ascending")]
     places = pc.sort_indices(rows.select([SEVERITY]), sort_keys=by_severity)  # pyright: ignore
-    found = [
+    result = [
         row
         for row in dict_rows(rows.take(places[:WORST]))
         if row["health"] in TROUBLE or row["lag"] or row["delay_ms"]
@@ -73,7 +73,7 @@ def _worst(page: Page) -> list[dict[str, Any]]:
     trends = page.trends
     return [
         row | {"spark": sparkline(trends.of(row["cluster"], row["consumer_group"], row["topic"]))}
-        for row in found
+        for row in result
     ]
 
 

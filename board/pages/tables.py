@@ -54,9 +54,9 @@ OF_USERS = (TopicKind.NORMAL, TopicKind.LMQ, None)
 def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     """Show topics of users, the largest lag first, then those of RocketMQ and of its groups."""
     rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
-    found = sorted(dict_rows(rows), key=lambda row: (-(row["lag"] or 0), row["topic"]))
-    of_users = [row for row in found if row["kind"] in OF_USERS]
-    own = [row for row in found if row["kind"] not in OF_USERS]
+    result = sorted(dict_rows(rows), key=lambda row: (-(row["lag"] or 0), row["topic"]))
+    of_users = [row for row in result if row["kind"] in OF_USERS]
+    own = [row for row in result if row["kind"] not in OF_USERS]
     columns = ("lag", "produce_tps", "messages", "unreadable_messages", "groups")
     return page.render(
         "topics.html",
@@ -163,7 +163,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
         ],
         window,
     )
-    shown = [replace(each, dated=True) for each in entries[:MOST]]
+    shown = [replace(entry, dated=True) for entry in entries[:MOST]]
     return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)
 
 
@@ -180,7 +180,7 @@ def results(page: ThePage) -> Response:
         "quality.html",
         failed=failed,
         empty=empty,
-        met=[(table, list(found)) for table, found in groupby(met, key=itemgetter("table"))],
+        met=[(table, list(rows)) for table, rows in groupby(met, key=itemgetter("table"))],
         met_count=len(met),
         quarantined=page.rows.of(quality.QUARANTINE).num_rows,
         ahead=page.store.ahead(datetime.now(UTC)),

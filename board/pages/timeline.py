@@ -60,11 +60,11 @@ def of_events(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
             group=group,
             topic=topic,
             broker=broker,
-            messages=_sum(row["messages"] for row in found),
-            queues=len(found),
-            cause=found[0]["likely_cause"] or "",
+            messages=_sum(row["messages"] for row in value),
+            queues=len(value),
+            cause=value[0]["likely_cause"] or "",
         )
-        for (at, kind, cluster, group, topic, broker), found in together.items()
+        for (at, kind, cluster, group, topic, broker), value in together.items()
     ]
 
 
@@ -86,11 +86,11 @@ def of_health(changes: Iterable[Mapping[str, Any]]) -> list[Entry]:
 
 def of_incidents(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
     """Return an entry for each transition of each incident, acknowledgements included."""
-    found = []
+    incidents = []
     for row in rows:
         about = row["row"]
         for step in steps(row):
-            found.append(
+            incidents.append(
                 Entry(
                     at=step["at"],
                     kind="incident",
@@ -104,33 +104,37 @@ def of_incidents(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
                     topic=about.get("topic"),
                 )
             )
-    return found
+    return incidents
 
 
 def steps(incident: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the transitions of an incident in order of time, with who acknowledged it and why."""
-    found: list[dict[str, Any]] = [
-        dict(each) | {"who": None, "why": None} for each in incident["transitions"] or ()
+    transitions: list[dict[str, Any]] = [
+        dict(transition) | {"who": None, "why": None}
+        for transition in incident["transitions"] or ()
     ]
     if incident["acknowledged_at"] is not None:
-        found.append(
+        transitions.append(
             {"transition": IncidentState.ACKNOWLEDGED, "at": incident["acknowledged_at"]}
             | {"who": incident["acknowledged_by"], "why": incident.get("acknowledge_reason")}
         )
     if incident.get("resolved_by"):
-        for each in found:
+        for transition in transitions:
             if (
-                each["transition"].startswith(IncidentState.RESOLVED)
-                and each["at"] == incident["resolved_at"]
+                transition["transition"].startswith(IncidentState.RESOLVED)
+                and transition["at"] == incident["resolved_at"]
             ):
-                each |= {"who": incident["resolved_by"], "why": incident.get("resolve_reason")}
-    return sorted(found, key=lambda each: each["at"])
+                transition |= {
+                    "who": incident["resolved_by"],
+                    "why": incident.get("resolve_reason"),
+                }
+    return sorted(transitions, key=lambda transition: transition["at"])
 
 
 def within(entries: Iterable[Entry], window: Window) -> list[Entry]:
     """Return the entries of a window, the newest first."""
-    found = [each for each in entries if each.at in window]
-    return sorted(found, key=lambda each: each.at, reverse=True)
+    result = [entry for entry in entries if entry.at in window]
+    return sorted(result, key=lambda entry: entry.at, reverse=True)
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -31,7 +31,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def options(command: Any) -> list[Any]:
     """Return the arguments and options of a command, without those of every command."""
-    return [each for each in command.params if not COMPLETION.intersection(each.opts)]
+    return [param for param in command.params if not COMPLETION.intersection(param.opts)]
 
 
 def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -45,12 +45,12 @@ def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _command(path: str, command: Any) -> list[str]:
     rows = [
-        (code(_spelling(each)), _value(each), getattr(each, "help", None) or "")
-        for each in options(command)
+        (code(_spelling(option)), _value(option), getattr(option, "help", None) or "")
+        for option in options(command)
     ]
     text = (command.help or "").strip()
-    found = [f"## tidemark {path}", text]
-    return [*found, table(("option", "value", "meaning"), rows)] if rows else found
+    cases = [f"## tidemark {path}", text]
+    return [*cases, table(("option", "value", "meaning"), rows)] if rows else cases
 
 
 def _spelling(parameter: Any) -> str:

@@ -35,11 +35,11 @@ def dashboards() -> dict[str, str]:
 
 def expressions(text: str) -> list[str]:
     """Return every expression and every query of a variable in the JSON of a dashboard."""
-    found: list[str] = []
+    texts: list[str] = []
 
     def visit(value: Any) -> None:
         if isinstance(value, dict):
-            found.extend(value[key] for key in ("expr", "query") if isinstance(value.get(key), str))
+            texts.extend(value[key] for key in ("expr", "query") if isinstance(value.get(key), str))
             for inner in value.values():
                 visit(inner)
         elif isinstance(value, list):
@@ -47,7 +47,7 @@ def expressions(text: str) -> list[str]:
                 visit(inner)
 
     visit(json.loads(text))
-    return [each for each in found if re.search(r"rocketmq_|tidemark_", each)]
+    return [text for text in texts if re.search(r"rocketmq_|tidemark_", text)]
 
 
 def _json(board: Board) -> str:

@@ -58,14 +58,14 @@ def _expressions() -> Iterator[str]:
         "consumers of RocketMQ 5. A test runs each through Prometheus against the board."
     )
     counts = [
-        (each["from"], str(len(each["answered"])), str(len(each.get("unanswered", ()))))
-        for each in known
+        (row["from"], str(len(row["answered"])), str(len(row.get("unanswered", ()))))
+        for row in known
     ]
     yield table(("expressions of", "answered", "not answered"), counts)
     reasons = [
         (code(expression), reason)
-        for each in known
-        for expression, reason in each.get("unanswered", {}).items()
+        for row in known
+        for expression, reason in row.get("unanswered", {}).items()
     ]
     yield "### Not answered"
     yield table(("expression", "reason"), reasons)

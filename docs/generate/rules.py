@@ -52,7 +52,7 @@ def rules_page() -> str:
 def fields_of(kind: str) -> dict[str, Any]:
     """Return the fields of rules of a kind besides those of every rule, name to its field."""
     (model,) = (
-        each for each in get_args(get_args(Rule)[0]) if kind in _kinds(each.model_fields["kind"])
+        arg for arg in get_args(get_args(Rule)[0]) if kind in _kinds(arg.model_fields["kind"])
     )
     return {
         field.alias or name: field

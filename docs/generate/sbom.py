@@ -27,10 +27,10 @@ def locked(text: str) -> dict[tuple[str, str], list[str]]:
     Args:
         text: of a file of requirements with hashes.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}
     for name, version, rest in re.findall(r"(?m)^([\w.-]+)==([^\s\\]+)((?:.*\\\n)*.*)$", text):
-        found[name, version] = re.findall(r"--hash=sha256:([0-9a-f]{64})", rest)
-    return found
+        texts[name, version] = re.findall(r"--hash=sha256:([0-9a-f]{64})", rest)
+    return texts
 
 
 def bill(version: str, everything: str, runtime: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def bill(version: str, everything: str, runtime: str) -> dict[str, Any]:
         for package, hashes in sorted(locked(everything).items())
     ]
     components += [_jar(package) for package in (ICEBERG, *DRIVERS.values())]
-    found = {
+    values = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
@@ -62,8 +62,8 @@ def bill(version: str, everything: str, runtime: str) -> dict[str, Any]:
         },
         "components": components,
     }
-    content = json.dumps(found, sort_keys=True)
-    return found | {"serialNumber": f"urn:uuid:{uuid.uuid5(NAMESPACE, content)}"}
+    content = json.dumps(values, sort_keys=True)
+    return values | {"serialNumber": f"urn:uuid:{uuid.uuid5(NAMESPACE, content)}"}
 
 
 def _package(name: str, version: str, hashes: list[str], is_deployed: bool) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _package(name: str, version: str, hashes: list[str], is_deployed: bool) -> d
             {
                 "type": "distribution",
                 "url": purl,
-                "hashes": [{"alg": "SHA-256", "content": each} for each in hashes],
+                "hashes": [{"alg": "SHA-256", "content": text} for text in hashes],
             }
         ],
     }
@@ -105,8 +105,8 @@ def made() -> str:
     """Return the bill of this checkout, as its file holds it."""
     locks = ROOT / "requirements"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    found = bill(version, (locks / "lock.txt").read_text(), (locks / "runtime.txt").read_text())
-    return json.dumps(found, indent=2) + "\n"
+    row = bill(version, (locks / "lock.txt").read_text(), (locks / "runtime.txt").read_text())
+    return json.dumps(row, indent=2) + "\n"
 
 
 if __name__ == "__main__":

@@ -67,16 +67,16 @@ def _at_end(made_up: MadeUp, table: Table, minutes: int = 0, /, **given: Any) ->
 
 def _add_groups(lake: Lake, made_up: MadeUp) -> None:
     """Add the blocked group, and retry topics of four groups."""
-    found = [_blocked(made_up, minutes) for minutes in range(180)]
+    numbers = [_blocked(made_up, minutes) for minutes in range(180)]
     of_retry = {"queues": 2, "queues_unknown": 0, "complete": True, "inflight": 0, "available": 0}
     of_retry |= {"lost": 0, "delay_ms": 0, "produce_tps": 0.0, "consume_tps": 0.0, "clients": 2}
     for number, lag in ((0, 12), (1, 0), (3, 4), (5, 0)):
         name = made_up.name(number)
         given = of_retry | {"lag": lag, "readable_lag": lag, "delay_ms": lag * 4000}
         given |= {"health": "STALLED" if number == 0 else "OK", "online": True}
-        found.append(_at_end(made_up, progress.GROUPS, consumer_group=name,
+        numbers.append(_at_end(made_up, progress.GROUPS, consumer_group=name,
                              topic=f"%RETRY%{name}", **given))  # fmt: skip
-    lake.append(progress.GROUPS, found)
+    lake.append(progress.GROUPS, numbers)
     queues = [
         _at_end(made_up, progress.QUEUES, consumer_group=LONG_GROUP, topic=LONG_TOPIC,
                 broker="broker-a" if place < 2 else "broker-b", queue_id=place % 2,
@@ -123,11 +123,11 @@ def _add_topics(lake: Lake, made_up: MadeUp) -> None:
     kinds = {name: "system" for name in SYSTEM_TOPICS}
     kinds |= {f"%RETRY%{made_up.name(number)}": "retry" for number in (0, 1, 3, 5)}
     kinds |= {f"%DLQ%{made_up.name(2)}": "dlq", LONG_TOPIC: "normal"}
-    found = [
+    ends = [
         _at_end(made_up, raw.TOPICS, broker="broker-a", topic=topic, kind=kind, **own)
         for topic, kind in kinds.items()
     ]
-    lake.append(raw.TOPICS, found)
+    lake.append(raw.TOPICS, ends)
 
 
 def _add_members(lake: Lake, made_up: MadeUp) -> None:
@@ -187,7 +187,7 @@ def _add_incidents(lake: Lake, made_up: MadeUp) -> tuple[str, str]:
     reason = f"broker-a/0: commit stays at 3000000, {lag // 16} unconsumed messages; and 15 more"
     worst = {"lag": lag, "readable_lag": lag, "delay_ms": 2_460_000, "health_reason": reason}
     worst |= {"worst_broker": "broker-b", "worst_queue_id": 7, "max_queue_lag": lag // 11}
-    ids = [f"{made_up.ago(each):%Y%m%dT%H%M%S}000Z-{CLUSTER}" for each in range(18)]
+    ids = [f"{made_up.ago(number):%Y%m%dT%H%M%S}000Z-{CLUSTER}" for number in range(18)]
     stalled = incident(
         made_up, 0, "stalled", 38, last_value=lag, peak_value=lag, threshold=0, row=worst,
         runbook="docs/runbooks/stalled.md", snapshot_ids=ids,

@@ -60,7 +60,7 @@ def main() -> None:
         addresses = pages(scene.write(lake))
         names = sys.argv[2:]
         wanted = [name for name in addresses if name in names] or list(addresses)
-        schemes = {name: each for name, each in SCHEMES.items() if name in names} or SCHEMES
+        schemes = {name: value for name, value in SCHEMES.items() if name in names} or SCHEMES
         with served(lake) as address, sync_playwright() as started:
             browser = started.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]

@@ -21,8 +21,8 @@ def tables_page() -> str:
     """Return the page of every table and column."""
     parts = []
     for namespace, holds in NAMESPACES.items():
-        found = [each for each in TABLES.values() if each.namespace == namespace]
-        parts += [f"## {namespace}", holds, *(part for each in found for part in _table(each))]
+        tables = [item for item in TABLES.values() if item.namespace == namespace]
+        parts += [f"## {namespace}", holds, *(part for item in tables for part in _table(item))]
     return page(
         "Tables",
         "Every table is an Iceberg table. NULL means unknown. Names that end in `_at` are instants "
@@ -35,16 +35,16 @@ def expectations_page() -> str:
     """Return the page of every expectation: those of each tick, and those of the hourly audit."""
     parts = []
     for name in sorted(AUDIT_EXPECTATIONS):
-        of_ticks = {each.name for each in TICK_EXPECTATIONS.get(name, ())}
+        of_ticks = {expectation.name for expectation in TICK_EXPECTATIONS.get(name, ())}
         rows = [
             (
-                code(each.name),
-                each.severity,
-                each.expected,
-                "every tick" if each.name in of_ticks else "hourly audit",
-                code(each.built_in.type) if each.built_in else "",
+                code(expectation.name),
+                expectation.severity,
+                expectation.expected,
+                "every tick" if expectation.name in of_ticks else "hourly audit",
+                code(expectation.built_in.type) if expectation.built_in else "",
             )
-            for each in AUDIT_EXPECTATIONS[name]
+            for expectation in AUDIT_EXPECTATIONS[name]
         ]
         parts += [f"## {name}", table(_EXPECTATION_COLUMNS, rows)]
     return page(

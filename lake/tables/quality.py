@@ -47,7 +47,7 @@ DECISIONS = Table(
     (
         Column("observed_at", TIMESTAMP, "start of the row's snapshot"),
         Column("decided_at", TIMESTAMP, "when it was decided"),
-        *(each for each in QUARANTINE.columns if each is not raw.OBSERVED_AT),
+        *(column for column in QUARANTINE.columns if column is not raw.OBSERVED_AT),
         Column("decision", STRING, "released (a valid row) | dropped (an invalid row) | undone"),
         Column("author", STRING, "who decided"),
         Column("comment", STRING, "why"),

@@ -87,8 +87,8 @@ def installation() -> str:
         if entry.name.endswith(".dist-info")
     }
     own = {file for package in OWN_PACKAGES for file in _sources(ROOT / package)}
-    found = (sys.version, sorted(libraries), sorted(own))
-    return hashlib.sha256(repr(found).encode()).hexdigest()
+    values = (sys.version, sorted(libraries), sorted(own))
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def _sources(folder: os.PathLike[str]) -> Iterator[tuple[str, int]]:

@@ -37,12 +37,12 @@ DONE = "done"
 """The file in the home of these ticks that shows that all of them succeeded."""
 
 
-def warm(home: Home, found: Engine, rows: int) -> bool:
+def warm(home: Home, engine: Engine, rows: int) -> bool:
     """Run ticks on a new engine, in processes like those of real ticks.
 
     Args:
         home: of the engine and of the fork server.
-        found: the engine.
+        engine: the engine.
         rows: about how many offsets a snapshot of its real ticks holds: the number decides which
             plans Spark makes.
 
@@ -53,7 +53,7 @@ def warm(home: Home, found: Engine, rows: int) -> bool:
     shutil.rmtree(own.path, ignore_errors=True)
     own.engine.mkdir(parents=True)
     # The ticks there have no settings, so they search for an engine on the default master.
-    own_session = replace(found, session_id=str(uuid.uuid4()), master=LOCAL_MASTER)
+    own_session = replace(engine, session_id=str(uuid.uuid4()), master=LOCAL_MASTER)
     own_session.write(state_file(own))
     try:
         _run(home, [str(own.path), str(rows)], home.engine / "warming.log")

@@ -149,11 +149,11 @@ class RunningInfo:
 
 def decode_running_info(body: bytes) -> RunningInfo:
     """Decode a 307 body."""
-    found = object_of(loads(body))
-    properties = object_of(found.get("properties") or {})
-    subscriptions = found.get("subscriptionSet")
-    queues = dict(_queues(found.get("mqPopTable"), _pop_queue))
-    queues |= dict(_queues(found.get("mqTable"), _process_queue))
+    mapping = object_of(loads(body))
+    properties = object_of(mapping.get("properties") or {})
+    subscriptions = mapping.get("subscriptionSet")
+    queues = dict(_queues(mapping.get("mqPopTable"), _pop_queue))
+    queues |= dict(_queues(mapping.get("mqTable"), _process_queue))
     threads = optional(small, _number_in(properties, "PROP_THREADPOOL_CORE_SIZE"))
     orderly = optional(text, properties.get("PROP_CONSUMEORDERLY"))
     is_orderly = None if orderly is None else orderly.lower() == "true"
@@ -169,7 +169,10 @@ def decode_running_info(body: bytes) -> RunningInfo:
             key=lambda it: it.topic,
         ),
         queues,
-        {short_text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
+        {
+            short_text(topic): _status(it)
+            for topic, it in (mapping.get("statusTable") or {}).items()
+        },
         None if threads is None or batch is None else threads * batch,
         is_orderly,
         batch,
@@ -195,10 +198,10 @@ def allocation_strategy(described: str | None) -> str | None:
 
     An unknown class gives its simple name, no text gives None.
     """
-    found = re.match(r"[\w.$]+", described or "")
-    if not found:
+    match = re.match(r"[\w.$]+", described or "")
+    if not match:
         return None
-    qualified = found[0].rstrip(".").rpartition(".")[2]
+    qualified = match[0].rstrip(".").rpartition(".")[2]
     inner = qualified.rpartition("$")[2]
     name = inner if inner[:1].isalpha() else qualified
     return STRATEGIES.get(name, name)

@@ -59,12 +59,12 @@ class TimeSpan:
 
 def decode_broker_stats(body: bytes) -> dict[str, Stats]:
     """Decode a 315 body by window."""
-    found = object_of(loads(body))
+    mapping = object_of(loads(body))
     return {
         window: Stats(
-            integer(found[name]["sum"]),
-            real(found[name].get("tps")),
-            real(found[name].get("avgpt")),
+            integer(mapping[name]["sum"]),
+            real(mapping[name].get("tps")),
+            real(mapping[name].get("avgpt")),
         )
         for window, name in WINDOWS.items()
     }
@@ -72,12 +72,12 @@ def decode_broker_stats(body: bytes) -> dict[str, Stats]:
 
 def decode_queue_entries(body: bytes) -> list[QueueEntry]:
     """Decode a 321 body; without one, or with ``null``, the index was out of range: no entry."""
-    found = loads(body) if body else None
+    value = loads(body) if body else None
     return [
         QueueEntry(
             integer(entry["tagsCode"]), integer(entry["physicOffset"]), small(entry["physicSize"])
         )
-        for entry in ((object_of(found).get("queueData") or ()) if found is not None else ())
+        for entry in ((object_of(value).get("queueData") or ()) if value is not None else ())
     ]
 
 

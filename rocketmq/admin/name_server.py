@@ -39,12 +39,12 @@ class ClusterInfo:
 
         The addresses are those of whichever registered last.
         """
-        found = {broker: {group.cluster} for broker, group in self.brokers.items()}
+        values = {broker: {group.cluster} for broker, group in self.brokers.items()}
         for cluster, brokers in self.clusters.items():
             for broker in brokers:
-                if broker in found:
-                    found[broker].add(cluster)
-        return found
+                if broker in values:
+                    values[broker].add(cluster)
+        return values
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,9 +67,9 @@ class TopicRoute:
 
 def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     """Decode a 106 body."""
-    found = object_of(loads(body))
-    groups = object_of(found["brokerAddrTable"]).items()
-    clusters = object_of(found["clusterAddrTable"]).items()
+    mapping = object_of(loads(body))
+    groups = object_of(mapping["brokerAddrTable"]).items()
+    clusters = object_of(mapping["clusterAddrTable"]).items()
     info = ClusterInfo(
         {short_text(name): _broker_group(data) for name, data in groups},
         {short_text(name): short_texts(brokers) for name, brokers in clusters},
@@ -84,11 +84,11 @@ def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
 
 def decode_topic_route(body: bytes) -> TopicRoute:
     """Decode a 105 body; its integer keys may be quoted (for a client from 4.9.4 on)."""
-    found = object_of(loads(body))
-    groups = [_broker_group(data) for data in found.get("brokerDatas") or ()]
+    mapping = object_of(loads(body))
+    groups = [_broker_group(data) for data in mapping.get("brokerDatas") or ()]
     queues = [
         QueueData(data["brokerName"], data["readQueueNums"], data["writeQueueNums"], data["perm"])
-        for data in found.get("queueDatas") or ()
+        for data in mapping.get("queueDatas") or ()
     ]
     return TopicRoute({group.broker: group for group in groups}, queues)
 

@@ -35,13 +35,13 @@ class LiteTopic:
 
 def decode_lite_topic(body: bytes) -> LiteTopic | None:
     """Decode a 200076 body; None for a lite topic that holds nothing, such as a deleted one."""
-    found = object_of(loads(body))
-    offsets = object_of(found["topicOffset"])
+    mapping = object_of(loads(body))
+    offsets = object_of(mapping["topicOffset"])
     maximum = integer(offsets["maxOffset"])
     if maximum == 0:
         return None
     written = instant(offsets.get("lastUpdateTimestamp"))
-    members = (object_of(member) for member in found.get("subscriber") or ())
+    members = (object_of(member) for member in mapping.get("subscriber") or ())
     return LiteTopic(
         QueueStats(integer(offsets["minOffset"]), maximum, written),
         frozenset(

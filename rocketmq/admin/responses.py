@@ -53,11 +53,11 @@ def loads_with_tables(body: bytes, names: Iterable[str]) -> Any:
     rest, tables = _without_tables(body, names)
     if tables:
         try:
-            found = loads(rest)
+            value = loads(rest)
         except ValueError:
             return loads(body)  # for the position in it
-        if type(found) is dict and all(found.get(name) == _PLACE.decode() for name in tables):
-            return found | tables
+        if type(value) is dict and all(value.get(name) == _PLACE.decode() for name in tables):
+            return value | tables
     return loads(body)
 
 
@@ -89,14 +89,14 @@ def _table(text: bytes) -> IntegerTable | None:
     quoted = text.replace(b":", b'":').replace(b",", b',"')
     standard = quoted.replace(b'"":{', b'":{"').replace(b'},""', b'},"').replace(b'{"}', b"{}")
     try:
-        found = _TABLE.decode(standard)
+        numbers = _TABLE.decode(standard)
     except ValueError:
         return None
-    names, sizes = len(found), list(map(len, found.values()))
+    names, sizes = len(numbers), list(map(len, numbers.values()))
     keys, filled = sum(sizes), names - sizes.count(0)
     colons, commas = names + keys, names - 1 + keys - filled
     is_proven = len(quoted) - len(text) == colons + commas and text.count(b'"') == 2 * names
-    return IntegerTable(found) if is_proven else None
+    return IntegerTable(numbers) if is_proven else None
 
 
 MAX_TOPICS = 100_000
@@ -218,8 +218,8 @@ def decode_topic_list(body: bytes) -> list[str]:
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
-    found = object_of(loads(body))
-    _require_at_most(MAX_TOPICS, "topics", object_of(found["topicConfigTable"]))
+    mapping = object_of(loads(body))
+    _require_at_most(MAX_TOPICS, "topics", object_of(mapping["topicConfigTable"]))
     configs = {
         short_text(topic): TopicConfig(
             topic,
@@ -228,9 +228,9 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
             small(config["perm"]),
             optional(short_text, (config.get("attributes") or {}).get("message.type")),
         )
-        for topic, config in object_of(found["topicConfigTable"]).items()
+        for topic, config in object_of(mapping["topicConfigTable"]).items()
     }
-    return with_mappings(configs, _mappings(found.get("topicQueueMappingDetailMap")))
+    return with_mappings(configs, _mappings(mapping.get("topicQueueMappingDetailMap")))
 
 
 def decode_queue_mappings(body: bytes) -> dict[str, tuple[int, ...]]:
@@ -290,17 +290,17 @@ def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     ``lmqOffsetTable`` of brokers with light queues is left out too: it is of groups that are light
     themselves, and there may be one for every device.
     """
-    found = object_of(loads_with_tables(body, ("offsetTable", "pullOffsetTable")))
-    pulls = found.get("pullOffsetTable")
+    mapping = object_of(loads_with_tables(body, ("offsetTable", "pullOffsetTable")))
+    pulls = mapping.get("pullOffsetTable")
     return ConsumerOffsetTable(
-        _offset_table(found["offsetTable"]),
+        _offset_table(mapping["offsetTable"]),
         None if pulls is None else _offset_table(pulls),
     )
 
 
 def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     """Decode a 203 body."""
-    found = object_of(loads(body))
+    mapping = object_of(loads(body))
     connections = [
         Connection(
             short_text(member["clientId"]),
@@ -308,30 +308,32 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
             optional(short_text, member.get("language")),
             client_version(member.get("language"), optional(small, member.get("version"))),
         )
-        for member in found.get("connectionSet") or ()
+        for member in mapping.get("connectionSet") or ()
     ]
-    table = object_of(found.get("subscriptionTable") or {})
+    table = object_of(mapping.get("subscriptionTable") or {})
     return ConsumerConnection(
         sorted(connections, key=lambda connection: connection.client_id),
-        optional(short_text, found.get("consumeType")),
-        optional(short_text, found.get("messageModel")),
-        optional(short_text, found.get("consumeFromWhere")),
+        optional(short_text, mapping.get("consumeType")),
+        optional(short_text, mapping.get("messageModel")),
+        optional(short_text, mapping.get("consumeFromWhere")),
         {short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
     )
 
 
 def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
     """Decode a 208 body by topic and queue id."""
-    found: dict[str, dict[int, ConsumeStats]] = {}
+    consume_stats: dict[str, dict[int, ConsumeStats]] = {}
     for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
         queue = dict(key)
-        found.setdefault(short_text(queue["topic"]), {})[small(queue["queueId"])] = ConsumeStats(
-            integer(value["brokerOffset"]),
-            integer(value["consumerOffset"]),
-            optional(integer, value.get("pullOffset")),
-            instant(value.get("lastTimestamp")),
+        consume_stats.setdefault(short_text(queue["topic"]), {})[small(queue["queueId"])] = (
+            ConsumeStats(
+                integer(value["brokerOffset"]),
+                integer(value["consumerOffset"]),
+                optional(integer, value.get("pullOffset")),
+                instant(value.get("lastTimestamp")),
+            )
         )
-    return found
+    return consume_stats
 
 
 def decode_consumer_ids(body: bytes) -> list[str]:

@@ -133,15 +133,24 @@ async def read_broker_metrics(
         problems: receives each endpoint that could not be read.
         seconds: the longest time for one endpoint.
     """
-    endpoints = [found for reading in readings if (found := MetricsEndpoint.of(reading))]
+    endpoints = [
+        metrics_endpoint
+        for reading in readings
+        if (metrics_endpoint := MetricsEndpoint.of(reading))
+    ]
     # Threads of its own: ports behind a firewall would take all of those by which snapshots land.
     pool = ThreadPoolExecutor(AT_ONCE, "broker-metrics")
     try:
-        parts = (_page(client, each, problems, seconds, pool) for each in endpoints)
-        found = await asyncio.gather(*parts)
+        parts = (
+            _page(client, metrics_endpoint, problems, seconds, pool)
+            for metrics_endpoint in endpoints
+        )
+        metrics_endpoint = await asyncio.gather(*parts)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    pages = [(endpoint.broker, page) for endpoint, page in zip(endpoints, found, strict=True)]
+    pages = [
+        (endpoint.broker, page) for endpoint, page in zip(endpoints, metrics_endpoint, strict=True)
+    ]
     return BrokerMetrics(
         [
             BrokerMetric(broker, group, topic, **values)
@@ -229,7 +238,7 @@ def parsed(page: str) -> Page:
     # Imported here: no other part of a snapshot needs it.
     from prometheus_client.parser import text_string_to_metric_families
 
-    found = Page()
+    result = Page()
     lines = list(islice(_lines(page), MOST_SAMPLES + 1))
     if len(lines) > MOST_SAMPLES:
         raise ValueError(f"the page has more than {MOST_SAMPLES} samples of groups and topics")
@@ -243,13 +252,13 @@ def parsed(page: str) -> Page:
             for known in (group, topic):
                 optional(short_text, known)
             if sample.name == LIGHT_QUEUES:
-                found.light_queues = int(value)
+                result.light_queues = int(value)
             elif sample.name == TIMERS and topic:
                 # One sample per kind of storage.
-                found.timers[topic] = found.timers.get(topic, 0) + int(value)
+                result.timers[topic] = result.timers.get(topic, 0) + int(value)
             elif sample.name in COLUMNS and group and topic:
-                found.groups.setdefault((group, topic), {})[COLUMNS[sample.name]] = int(value)
-    return found
+                result.groups.setdefault((group, topic), {})[COLUMNS[sample.name]] = int(value)
+    return result
 
 
 _FAMILIES = {*COLUMNS, TIMERS, LIGHT_QUEUES}

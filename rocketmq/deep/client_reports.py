@@ -49,9 +49,9 @@ def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPul
     for at, cache in info.queues.items():
         if at.topic not in whole or cache.popped or cache.dropped:
             continue
-        found = _next_offset(cache, info)
-        if found is not None:
-            yield ClientPullOffset(client.consumer_group, at, *found)
+        offset = _next_offset(cache, info)
+        if offset is not None:
+            yield ClientPullOffset(client.consumer_group, at, *offset)
 
 
 def _next_offset(cache: ProcessQueue, info: RunningInfo) -> tuple[int, bool] | None:
@@ -85,16 +85,16 @@ def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) 
         return
     ends = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
     for row in snapshot.consumer_offsets:
-        found = furthest.get((row.broker, row.consumer_group, row.topic, row.queue_id))
+        pair = furthest.get((row.broker, row.consumer_group, row.topic, row.queue_id))
         end = ends.get((row.broker, row.topic, row.queue_id))
-        if found is None or end is None or row.pull_offset is not None:
+        if pair is None or end is None or row.pull_offset is not None:
             continue
-        next_offset, is_exact = found
+        next_offset, is_exact = pair
         if next_offset < end and not is_exact:
             continue
-        found = min(next_offset, end)
-        if row.offset_store == "broker" and found >= (row.consumer_offset or 0):
-            row.pull_offset, row.pull_source = found, "client_cache"
+        pair = min(next_offset, end)
+        if row.offset_store == "broker" and pair >= (row.consumer_offset or 0):
+            row.pull_offset, row.pull_source = pair, "client_cache"
 
 
 AT_ONCE = 4
@@ -116,13 +116,13 @@ class GroupLags(NamedTuple):
     @classmethod
     def of(cls, unconsumed: Iterable[Unconsumed]) -> Self:
         """Sum up unconsumed messages by group."""
-        found = cls({}, set())
+        result = cls({}, set())
         for it in unconsumed:
             group = it.row.consumer_group
-            found.lags[group] = found.lags.get(group, 0) + len(it.offsets)
+            result.lags[group] = result.lags.get(group, 0) + len(it.offsets)
             if it.row.consumer_offset is None:
-                found.would_commit.add(group)
-        return found
+                result.would_commit.add(group)
+        return result
 
 
 def popping_groups(snapshot: Snapshot) -> list[str]:
@@ -216,7 +216,7 @@ class ClientReader:
             if address is not None:
                 by_address.setdefault(address, []).append(request)
         own = sum(self._address(request) is not None for request in ranked)
-        self.left_out = own - sum(len(each) for each in by_address.values())
+        self.left_out = own - sum(len(client_requests) for client_requests in by_address.values())
         await asyncio.gather(
             *(
                 self.client.paced(requests, partial(self._read_client, address), AT_ONCE)

@@ -78,12 +78,20 @@ async def read_deep(
     tags = deep.of_each(TagReader, options.max_tag_requests)
     samples = deep.of_each(ConsumeStatsReader, options.max_consume_stats)
     parts = [
-        *(each.read(CounterSubjects.of(snapshot, masters[each.reading.broker])) for each in stats),
         *(
-            each.read(filtered_ranges(snapshot, behind, each.broker), options.tag_sample_size)
-            for each in tags
+            stats_reader.read(CounterSubjects.of(snapshot, masters[stats_reader.reading.broker]))
+            for stats_reader in stats
         ),
-        *(each.read(pairs(snapshot, each.broker)) for each in samples),
+        *(
+            tag_reader.read(
+                filtered_ranges(snapshot, behind, tag_reader.broker), options.tag_sample_size
+            )
+            for tag_reader in tags
+        ),
+        *(
+            consume_stats_reader.read(pairs(snapshot, consume_stats_reader.broker))
+            for consume_stats_reader in samples
+        ),
     ]
     if options.broker_metrics:
         parts.append(deep.add_broker_metrics())
@@ -108,7 +116,7 @@ async def read_deep(
         *(("tags", reader.address, reader.left_out) for reader in tags),
         *(("store_times", reader.address, reader.left_out) for reader in times),
     ]
-    snapshot.left_out += [LeftOut(*each) for each in left_out if each[2]]
+    snapshot.left_out += [LeftOut(*item) for item in left_out if item[2]]
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
     snapshot.consume_stats = [row for reader in samples for row in reader.rows]

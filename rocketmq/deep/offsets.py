@@ -55,8 +55,8 @@ class ConsumeStatsReader(MasterReader):
     async def _read_pair(self, pair: tuple[str, str]) -> None:
         group, topic = pair
         with self.problems:
-            found = await admin.consume_stats(self.client, self.address, group, [topic])
-            for queue_id, stats in found.get(topic, {}).items():
+            consume_stats = await admin.consume_stats(self.client, self.address, group, [topic])
+            for queue_id, stats in consume_stats.get(topic, {}).items():
                 self.rows.append(
                     ConsumeStatsSample(
                         self.broker,
@@ -76,12 +76,12 @@ def overtaken_queues(snapshot: Snapshot, broker: str) -> dict[str, list[QueueOff
         if row.broker == broker and row.client_id is not None and row.consumer_offset is not None:
             key = row.topic, row.queue_id
             ahead[key] = max(row.consumer_offset, ahead.get(key, 0))
-    found: dict[str, list[QueueOffset]] = {}
+    queue_offsets: dict[str, list[QueueOffset]] = {}
     for queue in snapshot.queue_offsets:
         offset = ahead.get((queue.topic, queue.queue_id), 0) if queue.broker == broker else 0
         if queue.max_offset is not None and offset > queue.max_offset:
-            found.setdefault(queue.topic, []).append(queue)
-    return found
+            queue_offsets.setdefault(queue.topic, []).append(queue)
+    return queue_offsets
 
 
 async def read_ends_again(

@@ -154,12 +154,14 @@ class StatsReader:
 
     async def _read_counter(self, counter: Counter) -> None:
         with self.problems:
-            found = await deep_requests.broker_stats(
+            broker_stats = await deep_requests.broker_stats(
                 self.client, self.reading.address, counter.name, counter.key
             )
-            if counter.name == SERVED and found:
+            if counter.name == SERVED and broker_stats:
                 self._served.add(counter.key)
-            self.rows += [self._row(counter, *entry) for entry in (found or NO_COUNTS).items()]
+            self.rows += [
+                self._row(counter, *entry) for entry in (broker_stats or NO_COUNTS).items()
+            ]
 
     def _row(self, counter: Counter, window: str, stats: Stats) -> BrokerStats:
         return BrokerStats(

@@ -48,12 +48,12 @@ def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
 
 def lags_by_pair(behind: Iterable[Unconsumed]) -> dict[str, dict[tuple[str, str], int]]:
     """Return the unconsumed messages of each (topic, consumer group), by broker."""
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    texts: dict[str, dict[tuple[str, str], int]] = {}
     for it in behind:
-        lags = found.setdefault(it.row.broker, {})
+        lags = texts.setdefault(it.row.broker, {})
         pair = it.row.topic, it.row.consumer_group
         lags[pair] = lags.get(pair, 0) + len(it.offsets)
-    return found
+    return texts
 
 
 def stratified(offsets: range, size: int, run: int, random: Random) -> list[range]:
@@ -140,8 +140,8 @@ class TagReader(MasterReader):
         first.
         """
         queues = sorted(ranges, key=lambda queue: (-len(ranges[queue]), queue))
-        each = max(1, -(-size // RUN))
-        queues = chosen(queues, max(self.limit // each, 0), self.turn, key=tuple)
+        number = max(1, -(-size // RUN))
+        queues = chosen(queues, max(self.limit // number, 0), self.turn, key=tuple)
         self.left_out = len(ranges) - len(queues)
         await self.client.paced(
             self._runs({it: ranges[it] for it in queues}, size), self._read_run, AT_ONCE

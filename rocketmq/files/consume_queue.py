@@ -120,10 +120,10 @@ class ConsumeQueue(Closable):
 
     def at(self, number: int) -> Entry | None:
         """Return the entry of a number; None for a place that is not written."""
-        found = self.files.read(number * self.unit.size, self.unit.size)
-        if len(found) < self.unit.size:
+        content = self.files.read(number * self.unit.size, self.unit.size)
+        if len(content) < self.unit.size:
             return None
-        return self.decode(number, self.unit.unpack(found))
+        return self.decode(number, self.unit.unpack(content))
 
     def end(self, file_size: int = 0) -> int:
         """Return the number of the first entry that is not written; searched for once.
@@ -155,11 +155,11 @@ class ConsumeQueue(Closable):
                 raise FileError(segment.path, gap)
 
         def readable(number: int) -> bool:
-            found = self.at(number)
+            entry = self.at(number)
             # A filler has physical offset 0, which in a young commit log is valid.
-            if found is None or found.size == _FILLER_SIZE:
+            if entry is None or entry.size == _FILLER_SIZE:
                 return False
-            return found.physical_offset >= oldest
+            return entry.physical_offset >= oldest
 
         return bisect_left(range(self.first, end), True, key=readable) + self.first
 
@@ -167,9 +167,9 @@ class ConsumeQueue(Closable):
         """Yield the entries of these numbers, in chunks, up to the first that is not written."""
         number, size = max(start, self.first), self.unit.size
         while number < stop:
-            found = self.files.read(number * size, min(stop - number, _CHUNK) * size)
-            whole = len(found) // size * size
-            for unit in self.unit.iter_unpack(memoryview(found)[:whole]):
+            content = self.files.read(number * size, min(stop - number, _CHUNK) * size)
+            whole = len(content) // size * size
+            for unit in self.unit.iter_unpack(memoryview(content)[:whole]):
                 entry = self.decode(number, unit)
                 if entry is None:
                     return
@@ -227,10 +227,10 @@ class PlainConsumeQueue(ConsumeQueue):
         return Entry(number, 1, physical_offset, size, *self._extended(tags_code))
 
     def _extended(self, address: int) -> tuple[int | None, int | None]:
-        found = self.ext.read(address - _SMALLEST_LONG, _EXT.size)
-        if len(found) < _EXT.size:
+        content = self.ext.read(address - _SMALLEST_LONG, _EXT.size)
+        if len(content) < _EXT.size:
             return None, None
-        length, tags_code, stored_ms = _EXT.unpack(found)
+        length, tags_code, stored_ms = _EXT.unpack(content)
         return (tags_code, stored_ms) if length >= _EXT.size else (None, None)
 
 
@@ -248,16 +248,16 @@ class BatchConsumeQueue(ConsumeQueue):
         """See `ConsumeQueue.min_offset`."""
         end = self.end(file_size)
         first = self.first_from(oldest, end)
-        found = self.at(first) if first < end else None
-        return found.position if found else self.max_offset(file_size)
+        entry = self.at(first) if first < end else None
+        return entry.position if entry else self.max_offset(file_size)
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """See `ConsumeQueue.entries`; the first batch may begin before `start`."""
         end = self.end()
 
         def after(number: int) -> bool:
-            found = self.at(number)
-            return found is not None and found.position + found.messages > start
+            entry = self.at(number)
+            return entry is not None and entry.position + entry.messages > start
 
         first = bisect_left(range(self.first, end), True, key=after) + self.first
         for entry in self.units(first, end):

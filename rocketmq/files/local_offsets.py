@@ -68,11 +68,11 @@ def read_rewritten(path: Path, decode: Callable[[bytes], T]) -> tuple[T, FileErr
             break
         time.sleep(pause)
     try:
-        found = decode(_bytes(backup_of(path)))
+        text = decode(_bytes(backup_of(path)))
     except UNREADABLE as error:
         more = f"{backup_of(path).name}: {reason_of(error)}"
         raise FileError(path, f"{reason}; {more}") from error
-    return found, FileError(path, f"{reason}; read {backup_of(path).name} instead")
+    return text, FileError(path, f"{reason}; read {backup_of(path).name} instead")
 
 
 def _bytes(path: Path) -> bytes:
@@ -82,7 +82,7 @@ def _bytes(path: Path) -> bytes:
         raise ValueError(f"larger than {MAX_BYTES} bytes")
     body = body.removeprefix(BOM_UTF8)
     if b"/*" in body or b"//" in body:
-        body = _COMMENT.sub(lambda found: found[1] or b" ", body)
+        body = _COMMENT.sub(lambda match: match[1] or b" ", body)
     if not body.strip():
         raise ValueError("empty")
     return body
@@ -159,7 +159,7 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
     Raises:
         ValueError, KeyError, TypeError: the body is no such file.
     """
-    found: dict[Queue, int] = {}
+    queues: dict[Queue, int] = {}
     for key, offset in object_of(object_of(loads(body))["offsetTable"]).items():
         if not isinstance(key, tuple):
             raise ValueError(f"{key!r} is no queue")
@@ -170,8 +170,8 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
             raise ValueError(f"{queue} is no queue")
         if type(offset) is not int or not 0 <= offset < 2**63:
             raise ValueError(f"{offset!r} is no offset ({place[1]} {place[2]})")
-        found[place] = offset
-    return found
+        queues[place] = offset
+    return queues
 
 
 def _files(root: Path, snapshot: Snapshot) -> list[Path]:

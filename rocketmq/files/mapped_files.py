@@ -163,14 +163,14 @@ class MappedFiles(Closable):
 def _segments(folder: Path) -> list[Segment]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(_named_by_offset(entries), key=lambda segment: segment.start)
+            segments = sorted(_named_by_offset(entries), key=lambda segment: segment.start)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise FileError(folder, error.strerror or "cannot be listed") from error
-    if len(found) > 1 and found[-1].size == 0:
-        found.pop()  # just being created, or left behind by a broker that died
-    return found
+    if len(segments) > 1 and segments[-1].size == 0:
+        segments.pop()  # just being created, or left behind by a broker that died
+    return segments
 
 
 def _named_by_offset(entries: Iterator[os.DirEntry[str]]) -> Iterator[Segment]:

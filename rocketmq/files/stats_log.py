@@ -76,12 +76,12 @@ def read_stats_log(
     logs = [_lines(Path(path), broker, broker_id, problems) for path in files]
     merged = heapq.merge(*logs, key=itemgetter(0))
     for at, lines in groupby(merged, key=itemgetter(0)):
-        rows, found = _once((row for _, row in lines), broker)
-        found += [error.problem(OPERATION) for error in problems]
+        rows, item = _once((row for _, row in lines), broker)
+        item += [error.problem(OPERATION) for error in problems]
         problems.clear()
         # Instants are whole seconds, and all brokers print at the begin of each minute.
         part = f"{broker}@{broker_id}" if broker_id else broker
-        yield _snapshot(cluster, part, at, rows, found)
+        yield _snapshot(cluster, part, at, rows, item)
     if problems:
         raise problems[0]
 
@@ -125,9 +125,9 @@ def _lines(path: Path, broker: str, broker_id: int, problems: list[FileError]) -
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             while line := file.readline(MAX_LINE):
-                found = parse_line(line.decode(errors="replace"), broker, broker_id)
-                if found:
-                    yield found
+                pair = parse_line(line.decode(errors="replace"), broker, broker_id)
+                if pair:
+                    yield pair
     except (OSError, EOFError, zlib.error) as error:
         problems.append(FileError(path, reason_of(error)))
 

@@ -64,13 +64,13 @@ class StoreConfig:
 
         def read(name: str, decode: Callable[[bytes], T], operation: RequestCode) -> T | None:
             try:
-                found, wrong = read_rewritten(folder / name, decode)
+                item, wrong = read_rewritten(folder / name, decode)
             except FileError as error:
                 config.problems.append(error.problem(operation.name))
                 return None
             if wrong:
                 config.problems.append(wrong.problem(f"{READ} {name}"))
-            return found
+            return item
 
         name = config._written_last(folder, "consumerOffset.json", "lmqConsumerOffset.json")
         offsets = read(name, _offsets, RequestCode.GET_ALL_CONSUMER_OFFSET)
@@ -104,14 +104,14 @@ class StoreConfig:
 
     def _read_if_present(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
         """Read a file that not every broker has: a slave has no delays, 4.9 no mappings."""
-        found = None
+        present = None
         try:
-            found, wrong = read_rewritten(path, decode)
+            present, wrong = read_rewritten(path, decode)
         except FileError as error:
             wrong = error if may_exist(path) else None
         if wrong:
             self.problems.append(wrong.problem(f"{READ} {path.name}"))
-        return found
+        return present
 
     @property
     def cluster(self) -> str | None:
@@ -125,7 +125,7 @@ class StoreConfig:
         """The broker group's name: it has a topic, from 5.0 on one more with its name in it."""
         topics = self.topics or {}
         members = (_MEMBERS.fullmatch(topic) for topic in topics)
-        return _only(found[1] for found in members if found) or _only(
+        return _only(match[1] for match in members if match) or _only(
             topic
             for topic, config in topics.items()
             # 1: new topics inherit the configuration; apart from these only TBW102 has the bit.
@@ -154,21 +154,21 @@ def _offsets(body: bytes) -> tuple[responses.ConsumerOffsetTable, bool]:
 
 def _topics(body: bytes) -> tuple[dict[str, responses.TopicConfig], bool]:
     """Decode all topics; a broker from 5.0 on writes attributes with them."""
-    found = responses.decode_topic_configs(body)
-    for topic, config in found.items():
+    topic_configs = responses.decode_topic_configs(body)
+    for topic, config in topic_configs.items():
         if (
             not 0 <= config.read_queues <= responses.MAX_QUEUES
             or not 0 <= config.write_queues <= responses.MAX_QUEUES
         ):
             raise ValueError(f"{topic} has {config.read_queues} and {config.write_queues} queues")
-    return found, b'"attributes"' in body
+    return topic_configs, b'"attributes"' in body
 
 
 def _delay_offsets(body: bytes) -> tuple[dict[int, int], bool]:
     """Decode the next delivery by level; the file of a slave has a single line."""
     table = loads(body)["offsetTable"]
-    found = {int(level): int(offset) for level, offset in table.items()}
-    return found, b"\n" not in body.strip()
+    ints = {int(level): int(offset) for level, offset in table.items()}
+    return ints, b"\n" not in body.strip()
 
 
 def _written_at(path: Path) -> float | None:
@@ -182,5 +182,5 @@ def _written_at(path: Path) -> float | None:
 
 def _only(names: Iterable[str]) -> str | None:
     """Return the only name; None for no name or several."""
-    found = set(names)
-    return found.pop() if len(found) == 1 else None
+    texts = set(names)
+    return texts.pop() if len(texts) == 1 else None

@@ -189,8 +189,8 @@ def _folders(folder: Path) -> list[str]:
     """
     try:
         with os.scandir(folder) as entries:
-            found = [each for each in entries if each.is_dir() or is_dangling(Path(each))]
-            return sorted(each.name for each in found)
+            result = [entry for entry in entries if entry.is_dir() or is_dangling(Path(entry))]
+            return sorted(entry.name for entry in result)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -78,17 +78,21 @@ class StoreState:
             state.checkpoint = _checkpoint(root / CHECKPOINT)
         except FileError as error:
             state.faults.append(error)
-        for found in _index_files(root / INDEX):
-            if isinstance(found, FileError):
-                state.faults.append(found)
+        for index_file in _index_files(root / INDEX):
+            if isinstance(index_file, FileError):
+                state.faults.append(index_file)
             else:
-                state.index_files.append(found)
+                state.index_files.append(index_file)
         return state
 
     @property
     def index_end(self) -> int | None:
         """The last physical offset with an entry; None without one."""
-        ends = [each.end_offset for each in self.index_files if each.end_offset is not None]
+        ends = [
+            index_file.end_offset
+            for index_file in self.index_files
+            if index_file.end_offset is not None
+        ]
         return max(ends, default=None)
 
     def is_index_whole(self) -> bool | None:
@@ -108,9 +112,9 @@ class StoreState:
             return []
         until = self.checkpoint.index_at
         return [
-            each
-            for each in self.index_files
-            if each.ends_at is not None and (until is None or each.ends_at > until)
+            index_file
+            for index_file in self.index_files
+            if index_file.ends_at is not None and (until is None or index_file.ends_at > until)
         ]
 
 
@@ -138,12 +142,12 @@ def _index_files(folder: Path) -> Iterator[IndexFile | FileError]:
     end = 0
     for path in paths:
         try:
-            found = _index_file(path, end)
+            index_file = _index_file(path, end)
         except FileError as error:
             yield error
             continue
-        end = max(end, found.end_offset or 0)
-        yield found
+        end = max(end, index_file.end_offset or 0)
+        yield index_file
 
 
 def _index_file(path: Path, end_before: int) -> IndexFile:

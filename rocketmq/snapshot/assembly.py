@@ -71,11 +71,11 @@ def pull_offsets(
         if pull is None and is_online and reading.is_at_end(key.topic, queue_id, offset):
             pull, source = end, QUEUE_END
         for of_slave in of_slaves:
-            found, found_in = of_slave(queue_id, offset)
-            if found is not None and end is not None:
-                found = min(found, end)
-                if found > (offset or 0) and (pull is None or found > pull):
-                    pull, source = found, found_in
+            number, found_in = of_slave(queue_id, offset)
+            if number is not None and end is not None:
+                number = min(number, end)
+                if number > (offset or 0) and (pull is None or number > pull):
+                    pull, source = number, found_in
         return pull, source
 
     return furthest
@@ -94,13 +94,13 @@ def _replica_pull_offsets(reading: BrokerReading, key: OffsetKey) -> PullOffset:
         return (None, None) if pull == NEVER_COMMITTED else (pull, "consumer_offset_table")
 
     def of_consume_stats(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
-        found = stats.get(queue_id)
-        if found is None or found.pull_offset in (None, NEVER_COMMITTED):
+        consume_stats = stats.get(queue_id)
+        if consume_stats is None or consume_stats.pull_offset in (None, NEVER_COMMITTED):
             return None, None
-        if offset is None and found.pull_offset == 0 < found.broker_offset:
+        if offset is None and consume_stats.pull_offset == 0 < consume_stats.broker_offset:
             # Neither committed nor pulled here: the broker reports 0 for want of a value.
             return None, None
-        return found.pull_offset, CONSUME_STATS
+        return consume_stats.pull_offset, CONSUME_STATS
 
     if reading.offsets and reading.offsets.pull_offsets is not None:
         table = reading.offsets.pull_offsets.get(key, {})
@@ -213,12 +213,12 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
 
 def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
     """Return subscriptions at all brokers by (group, client) and lite topic."""
-    found: LiteSubscriptions = {}
+    texts: LiteSubscriptions = {}
     for reading in masters:
         for topic, lite in reading.lite_topics.items():
             for subscriber in lite.subscribers:
-                found.setdefault(subscriber, {})[topic] = Subscription(topic, "TAG", "*", [])
-    return found
+                texts.setdefault(subscriber, {})[topic] = Subscription(topic, "TAG", "*", [])
+    return texts
 
 
 def connections_at(masters: Iterable[BrokerReading]) -> dict[tuple[str, str], int]:
@@ -249,7 +249,7 @@ def client_rows(
         for connection in connections.values():
             for member in connection.connections:
                 subscribers = (group, member.client_id), (group, EVERYBODY)
-                own, of_all = (lite.get(each, {}) for each in subscribers)
+                own, of_all = (lite.get(subscriber, {}) for subscriber in subscribers)
                 is_grpc = speaks_grpc(member.client_id, connection.subscriptions)
                 rows.setdefault(
                     (group, member.client_id),
@@ -375,7 +375,7 @@ def _ratio(table: dict[str, str], key: str) -> float | None:
 
 def _first_ratio(table: dict[str, str], *keys: str) -> float | None:
     """Return the first number of the first key that has one: versions spell keys differently."""
-    return next((found for key in keys if (found := _ratio(table, key)) is not None), None)
+    return next((ratio for key in keys if (ratio := _ratio(table, key)) is not None), None)
 
 
 def _not_negative(value: Number | None) -> Number | None:

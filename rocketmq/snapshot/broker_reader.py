@@ -109,8 +109,8 @@ class BrokerReader:
         if version_order(self.reading.version) < POP_SINCE:
             return
         with self.problems:
-            found = await admin.request_modes(self.client, self.reading.address)
-            self.reading.request_modes = found or {}
+            modes = await admin.request_modes(self.client, self.reading.address)
+            self.reading.request_modes = modes or {}
 
     async def _connection(self, group: str) -> None:
         with self.problems:
@@ -121,8 +121,12 @@ class BrokerReader:
     async def _consume_stats(self, subject: tuple[str, list[str]]) -> None:
         group, topics = subject
         with self.problems:
-            found = await admin.consume_stats(self.client, self.reading.address, group, topics)
-            self.reading.consume_stats |= {(group, topic): it for topic, it in found.items()}
+            consume_stats = await admin.consume_stats(
+                self.client, self.reading.address, group, topics
+            )
+            self.reading.consume_stats |= {
+                (group, topic): it for topic, it in consume_stats.items()
+            }
 
     async def _topic_stats(self, topic: str) -> None:
         with self.problems:
@@ -132,9 +136,9 @@ class BrokerReader:
 
     async def _lite_topic(self, topic: str) -> None:
         with self.problems:
-            found = await read_lite_topic(self.client, self.reading.address, topic)
-            if found is not None:
-                self.reading.add_lite_topic(topic, found)
+            lite_topic = await read_lite_topic(self.client, self.reading.address, topic)
+            if lite_topic is not None:
+                self.reading.add_lite_topic(topic, lite_topic)
 
     async def _queue_ends(self, queue: tuple[str, int]) -> None:
         topic, queue_id = queue

@@ -215,12 +215,12 @@ class BrokerReading:
             for queue_id, queue in (queues or {}).items()
             if (queue.min_offset or 0) < 0 or (queue.max_offset or 0) < 0
         ]
-        for code, found in (
+        for code, texts in (
             (RequestCode.GET_ALL_CONSUMER_OFFSET, committed),
             (RequestCode.GET_TOPIC_STATS_INFO, written),
         ):
-            if found:
-                yield code.name, f"{len(found)} offsets below 0, such as {found[0]}"
+            if texts:
+                yield code.name, f"{len(texts)} offsets below 0, such as {texts[0]}"
 
     def known_groups(self) -> set[str]:
         """Return the groups with a configuration or progress here, without RocketMQ's own."""
@@ -288,14 +288,14 @@ class BrokerReading:
             limit: most topics, the first by name; `lite_topics_left_out` counts the others.
         """
         table = self.offsets.offsets if self.offsets else {}
-        found = sorted({key.topic for key in table if names_of_lite_topic(key.topic)})
-        self.lite_topics_left_out = max(0, len(found) - limit)
-        return found[:limit]
+        topics = sorted({key.topic for key in table if names_of_lite_topic(key.topic)})
+        self.lite_topics_left_out = max(0, len(topics) - limit)
+        return topics[:limit]
 
-    def add_lite_topic(self, topic: str, found: LiteTopic) -> None:
+    def add_lite_topic(self, topic: str, lite_topic: LiteTopic) -> None:
         """Add a lite topic, which is a topic of one queue to whatever reads the reading."""
-        self.lite_topics[topic] = found
-        self.topic_stats[topic] = {0: found.queue}
+        self.lite_topics[topic] = lite_topic
+        self.topic_stats[topic] = {0: lite_topic.queue}
         if self.topics is not None:
             self.topics[topic] = TopicConfig(topic, 1, 1, LITE_PERMISSION, "LITE")
 
@@ -331,13 +331,15 @@ class BrokerReading:
 
     def _former_queues(self) -> list[tuple[str, int]]:
         """Return (topic, queue id), in order, of commits beyond the queues of their topics."""
-        found: set[tuple[str, int]] = set()
+        pairs: set[tuple[str, int]] = set()
         for key, offsets in (self.offsets.offsets if self.offsets else {}).items():
             config = (self.topics or {}).get(key.topic)
             if config and config.hosted is None:
                 number = max(config.read_queues, config.write_queues)
-                found |= {(key.topic, each) for each in offsets if number <= each < MAX_QUEUES}
-        return sorted(found)
+                pairs |= {
+                    (key.topic, offset) for offset in offsets if number <= offset < MAX_QUEUES
+                }
+        return sorted(pairs)
 
     def is_at_end(self, topic: str, queue_id: int, offset: int | None) -> bool:
         """Return whether an offset is the end of its queue: nothing lies beyond it.

@@ -187,7 +187,7 @@ def _remembered(
         elsewhere: the broker groups that the name server lists in its other clusters.
         target: the target with its remembered brokers.
     """
-    own = {each for each in target.remembered if each[0] not in elsewhere}
+    own = {entry for entry in target.remembered if entry[0] not in elsewhere}
     listed = {(group.broker, address) for group in groups for address in group.addresses.values()}
     known = {broker for broker, _ in listed} | {broker for broker, _, _ in own}
     more: set[Remembered] = set()
@@ -195,7 +195,7 @@ def _remembered(
         of_other = {broker for broker, _, _ in other}
         is_kin = not listed.isdisjoint((broker, address) for broker, _, address in other)
         if is_kin and of_other.isdisjoint(elsewhere):
-            more |= {each for each in other if each[0] not in known}
+            more |= {entry for entry in other if entry[0] not in known}
             known |= of_other  # two memories may have one broker at different addresses
     return own | more
 
@@ -279,14 +279,14 @@ async def _listings(
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-    found: dict[str, ClusterInfo] = {}
+    cluster_infos: dict[str, ClusterInfo] = {}
     for endpoint, task in tasks.items():
         with problems:
             if task in waiting:
                 reason = f"no response within {until - started:.3g} s"
                 raise RequestTimeoutError(endpoint, OPERATION, reason)
-            found[endpoint] = task.result()
-    return found
+            cluster_infos[endpoint] = task.result()
+    return cluster_infos
 
 
 def _lists_brokers(task: "asyncio.Task[ClusterInfo]") -> bool:

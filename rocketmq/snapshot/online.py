@@ -31,11 +31,11 @@ def online_at(masters: Iterable[BrokerReading]) -> Online:
 
 def merged_online(parts: Iterable[Online]) -> Online:
     """Return the online members at brokers and proxies together."""
-    found: Online = {}
+    online: Online = {}
     for part in parts:
         for group, connections in part.items():
-            found.setdefault(group, {}).update(connections)
-    return {group: dict(sorted(connections.items())) for group, connections in found.items()}
+            online.setdefault(group, {}).update(connections)
+    return {group: dict(sorted(connections.items())) for group, connections in online.items()}
 
 
 def broadcasts(consumer_group: str, online: Online) -> bool:
@@ -50,14 +50,14 @@ def homes(online: Online, brokers: Container[str]) -> dict[tuple[str, str], str]
     Requests that are forwarded to the member go through that broker only. A proxy in local mode
     reports members of its broker too, and forwards nothing.
     """
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for group, connections in online.items():
         for broker, connection in connections.items():
             if broker not in brokers:
                 continue
             for member in connection.connections:
-                found.setdefault((group, member.client_id), broker)
-    return found
+                texts.setdefault((group, member.client_id), broker)
+    return texts
 
 
 _GRPC_CLIENT_ID = re.compile(r"@\d+@\d+@[0-9A-Za-z]+")
@@ -111,10 +111,10 @@ async def read_proxies(
         return ProxyMembers()
     if not groups:
         return ProxyMembers(0)
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         *(_read_proxy(client, endpoint, groups, problems) for endpoint in dict.fromkeys(proxies))
     )
-    responded = [reading for reading in found if reading]
+    responded = [reading for reading in results if reading]
     if not responded:
         operation = CONNECTIONS + " ".join(sorted(groups))
         problems.add(Problem(proxies[0], operation, None, "no proxy responded"))

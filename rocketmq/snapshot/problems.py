@@ -53,14 +53,14 @@ class Problems:
     ) -> bool:
         if not isinstance(error, RemotingError):
             return False
-        found = Problem(error.endpoint, error.operation, error.code, error.reason)
+        problem = Problem(error.endpoint, error.operation, error.code, error.reason)
         match error:
             case DeniedError() | BudgetError():
-                self._add(found, (error.endpoint, type(error)))
+                self._add(problem, (error.endpoint, type(error)))
             case ResponseError() | BadResponseError() if not isinstance(error, BrokenFrameError):
-                self.add(found)
+                self.add(problem)
             case _:
-                self._add(found, (error.endpoint, "transport"))
+                self._add(problem, (error.endpoint, "transport"))
         return True
 
     def add(self, problem: Problem) -> None:
@@ -69,7 +69,9 @@ class Problems:
 
     def operations_at(self, endpoint: str) -> set[str]:
         """Return the operations that problems of an endpoint name."""
-        return {each.operation for each in self._found.values() if each.endpoint == endpoint}
+        return {
+            problem.operation for problem in self._found.values() if problem.endpoint == endpoint
+        }
 
     def is_denied_at(self, endpoint: str) -> bool:
         """Return whether an endpoint denied access to a request."""
@@ -77,7 +79,7 @@ class Problems:
 
     def rows(self) -> list[Problem]:
         """Return all problems, in order."""
-        found = [
+        rows = [
             replace(problem, message=f"{problem.message} ({more} more requests failed)")
             if (more := self._repeated[key])
             else problem
@@ -85,8 +87,8 @@ class Problems:
         ]
         if self.left_out:
             more = f"{self.left_out} more problems: a snapshot names {MOST_PROBLEMS} at most"
-            found.append(Problem(found[0].endpoint, "collect", None, more))
-        return found
+            rows.append(Problem(rows[0].endpoint, "collect", None, more))
+        return rows
 
     def add_unsent(self, endpoint: str, requests: int) -> None:
         """Count requests that were not sent to an endpoint because none was in time any more."""

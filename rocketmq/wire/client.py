@@ -400,11 +400,13 @@ class RemotingClient:
         if self._deadline is not None:
             until = min(until, self._deadline)
         async with asyncio.timeout_at(until):
-            found = await RESOLVER.addresses(self._owner, host, port)
+            addresses = await RESOLVER.addresses(self._owner, host, port)
         networks = self._security.networks
-        allowed = found if networks is None else networks.within(found)
+        allowed = addresses if networks is None else networks.within(addresses)
         if not allowed:
-            reason = f"{', '.join(found[:3])} is outside of the networks of brokers ({networks})"
+            reason = (
+                f"{', '.join(addresses[:3])} is outside of the networks of brokers ({networks})"
+            )
             raise OutsideError(endpoint, "", reason)
         return allowed
 

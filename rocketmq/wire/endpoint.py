@@ -42,9 +42,9 @@ class Networks:
         return [address for address in addresses if self._holds(address)]
 
     def _holds(self, address: str) -> bool:
-        found = ip_address(address.partition("%")[0])  # without the interface of a local one
-        mapped = getattr(found, "ipv4_mapped", None)
-        return any((mapped or found) in network for network in self.allowed)
+        result = ip_address(address.partition("%")[0])  # without the interface of a local one
+        mapped = getattr(result, "ipv4_mapped", None)
+        return any((mapped or result) in network for network in self.allowed)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.allowed))

@@ -83,8 +83,8 @@ class Parser:
 
     def _peek(self) -> str:
         """Return the next character after white space; an empty string at the end."""
-        found = _SPACE.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
         return self._text[self._at : self._at + 1]
 
     def _value(self, depth: int) -> Any:
@@ -104,37 +104,37 @@ class Parser:
         return self._number()
 
     def _string(self) -> str:
-        found = _STRING.match(self._text, self._at)
-        if not found:
+        match = _STRING.match(self._text, self._at)
+        if not match:
             self._fail("broken or endless string")
-        token = found[0]
+        token = match[0]
         if "\\" not in token:
-            self._at = found.end()
+            self._at = match.end()
             return token[1:-1]
         try:
             value = json.loads(token)
             value.encode()
         except ValueError:
             self._fail("bad escape in the string")
-        self._at = found.end()
+        self._at = match.end()
         return value
 
     def _number(self) -> int | float:
-        found = _NUMBER.match(self._text, self._at)
-        if not found:
+        match = _NUMBER.match(self._text, self._at)
+        if not match:
             self._fail(
                 "no value" if self._at < len(self._text) else "end of input instead of a value"
             )
-        token = found[0]
+        token = match[0]
         if len(token.lstrip("-")) > MAX_DIGITS:
             self._fail("number too long")
         try:
-            value = float(token) if found[1] or found[2] else int(token)
+            value = float(token) if match[1] or match[2] else int(token)
         except ValueError:  # a limit on digits set lower than ours
             self._fail("number too long")
         if isinstance(value, float) and math.isinf(value):
             self._fail("number too large")
-        self._at = found.end()
+        self._at = match.end()
         return value
 
     def _array(self, depth: int) -> list[Any]:
@@ -169,11 +169,11 @@ class Parser:
 
     def _separator(self, end: str) -> bool:
         """Step over a comma or over the end; return whether it was the end."""
-        found = self._peek()
-        if found != end and found != ",":
-            self._fail(f"neither ',' nor '{end}'" if found else "end of input")
+        text = self._peek()
+        if text != end and text != ",":
+            self._fail(f"neither ',' nor '{end}'" if text else "end of input")
         self._at += 1
-        return found == end
+        return text == end
 
     def _key(self, depth: int) -> str | int | tuple[Any, ...]:
         start, first = self._at, self._peek()
@@ -277,16 +277,16 @@ def _scan(body: bytes) -> Any:
     return value
 
 
-def _table_lists(found: re.Match[bytes]) -> bytes:
-    return b'{"\\u0002":' + found[0].translate(_TO_LISTS) + b"}"
+def _table_lists(match: re.Match[bytes]) -> bytes:
+    return b'{"\\u0002":' + match[0].translate(_TO_LISTS) + b"}"
 
 
-def _integer_pairs(found: re.Match[bytes]) -> bytes:
-    return b'{"\\u0001":[' + found[0][1:-1].replace(b":", b",") + b"]}"
+def _integer_pairs(match: re.Match[bytes]) -> bytes:
+    return b'{"\\u0001":[' + match[0][1:-1].replace(b":", b",") + b"]}"
 
 
-def _object_pairs(found: re.Match[bytes]) -> bytes:
-    return b'{"\\u0001":[' + found[0][1:-1].replace(b"}:{", b"},{") + b"]}"
+def _object_pairs(match: re.Match[bytes]) -> bytes:
+    return b'{"\\u0001":[' + match[0][1:-1].replace(b"}:{", b"},{") + b"]}"
 
 
 def _restore(node: Any, depth: int) -> tuple[Any, int]:
@@ -332,17 +332,17 @@ def _table_of(pairs: list[Any], depth: int) -> tuple[dict[Any, Any], int]:
 
 
 def _distinct(keys: list[Any], values: list[Any]) -> dict[Any, Any]:
-    found = dict(zip(keys, values, strict=True))
-    if len(found) != len(keys):
+    mapping = dict(zip(keys, values, strict=True))
+    if len(mapping) != len(keys):
         raise _NotProvenError
-    return found
+    return mapping
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    row = dict(pairs)
+    if len(row) != len(pairs):
         raise _NotProvenError
-    return found
+    return row
 
 
 def _finite(text: str) -> float:

@@ -174,11 +174,11 @@ def decode_frame(content: bytes) -> Frame:
 
 
 def _json(header: bytes, body: bytes) -> Frame:
-    found = json.loads(header.decode())
-    if type(found) is not dict:
+    content = json.loads(header.decode())
+    if type(content) is not dict:
         raise FrameError("a header that is no object")
-    numbers = [found.get(name, 0) for name in ("opaque", "flag", "version")]
-    code, remark, fields = found.get("code"), found.get("remark"), found.get("extFields")
+    numbers = [content.get(name, 0) for name in ("opaque", "flag", "version")]
+    code, remark, fields = content.get("code"), content.get("remark"), content.get("extFields")
     if type(code) is not int or any(type(number) is not int for number in numbers):
         raise FrameError("a header without a code")
     if any(abs(number) > _LARGEST for number in (code, *numbers)):
@@ -197,7 +197,7 @@ def _json(header: bytes, body: bytes) -> Frame:
         texts,
         body,
         numbers[2],
-        str(found.get("language", "JAVA")),
+        str(content.get("language", "JAVA")),
     )
 
 

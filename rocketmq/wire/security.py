@@ -160,7 +160,7 @@ def tls_failure(error: BaseException | None) -> str | None:
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or "broken").replace("_", " ").lower()
         _, _, alert = reason.partition("alert ")
-        refused = any(each in alert for each in _REFUSALS)
+        refused = any(literal in alert for literal in _REFUSALS)
         return f"TLS: {reason}{', it refuses our client certificate' if refused else ''}"
     return None
 

@@ -93,7 +93,7 @@ class EvaluatedRule(Protocol):
 def applies(rule: EvaluatedRule) -> Column:
     """Return whether a rule applies to a row."""
     excluded = [~matches(match) for match in rule.excludes]
-    return reduce(lambda all_of, each: all_of & each, [*map(matches, rule.matches), *excluded])
+    return reduce(lambda all_of, column: all_of & column, [*map(matches, rule.matches), *excluded])
 
 
 def with_speakers(
@@ -151,15 +151,15 @@ def tables_to_read(
     features = _features(rules)
     own = [table for source in sources for table in (source.table, *source.also_reads)]
     compared = windows_to_compare([rule.condition for rule in rules], window, outages)
-    found = {table: compared for table in own}
-    found |= {feature.table: feature.windows(window) for feature in features}
-    found |= {
+    windows = {table: compared for table in own}
+    windows |= {feature.table: feature.windows(window) for feature in features}
+    windows |= {
         table: [window]
         for feature in features
         for table in feature.also_reads
-        if table not in found
+        if table not in windows
     }
-    return list(found.items())
+    return list(windows.items())
 
 
 def evaluate(
@@ -184,8 +184,8 @@ def evaluate(
         ``observations``, the one that is true (``snapshot_id, observed_at, value``); and ``row``,
         its columns.
     """
-    found = _evaluated(rules, rows, window, outages, lambda outcome: outcome["holds"])
-    return found.select(*ALERTS.column_names)
+    frame = _evaluated(rules, rows, window, outages, lambda outcome: outcome["holds"])
+    return frame.select(*ALERTS.column_names)
 
 
 def evaluate_subjects(
@@ -208,8 +208,8 @@ def evaluate_subjects(
         ``snapshot_id, rule, subject, holds`` for each observation with a row of the subject;
         ``holds`` is NULL where the outcome is unknown.
     """
-    found = _evaluated(rules, rows, window, outages, lambda outcome: outcome.isNotNull())
-    return found.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
+    frame = _evaluated(rules, rows, window, outages, lambda outcome: outcome.isNotNull())
+    return frame.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
         "snapshot_id", "rule", "subject", "holds"
     )
 
@@ -227,15 +227,15 @@ def _evaluated(
     is_wanted: Callable[[Column], Column],
 ) -> DataFrame:
     """Return one row per rule, subject and observation with a wanted outcome, over all sources."""
-    found = [
+    sources = [
         _evaluated_on(source, own, rows, window, outages, is_wanted)
         for name, source in SOURCES.items()
         for own in [[rule for rule in rules if rule.source == name]]
         if own
     ]
-    if not found:
+    if not sources:
         return next(iter(rows.values())).sparkSession.createDataFrame([], _EVALUATED)
-    return reduce(DataFrame.unionByName, found)
+    return reduce(DataFrame.unionByName, sources)
 
 
 def _evaluated_on(

@@ -185,7 +185,7 @@ def _differing_topic() -> Column:
     subscriptions = F.flatten(reported)
 
     def compared(topic: Column) -> Column:
-        of_topic = F.filter(subscriptions, lambda each: each["topic"] == topic)
+        of_topic = F.filter(subscriptions, lambda column: column["topic"] == topic)
         is_same = F.size(F.array_distinct(of_topic)) == 1
         alike = (F.size(of_topic) == F.size(reported)) & is_same
         return F.struct(alike.alias("alike"), topic.alias("topic"))
@@ -294,8 +294,8 @@ def with_features(
     for feature in features:
         if feature.table.name in rows:
             tables = (feature.table, *feature.also_reads)
-            found = feature.derive(*(rows[table.name] for table in tables))
-            groups = groups.join(found, ["snapshot_id", *feature.key], "left")
+            frame = feature.derive(*(rows[table.name] for table in tables))
+            groups = groups.join(frame, ["snapshot_id", *feature.key], "left")
         else:
             nothing = {name: F.lit(None).cast(type) for name, type in feature.columns.items()}
             groups = with_new(groups, nothing)

@@ -215,7 +215,7 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
     """Return one row per snapshot, group and readable queue of its topics, with expected owner."""
     busiest = F.array_max(
         F.transform(
-            "members", lambda member: F.size(F.filter("expected", lambda each: each == member))
+            "members", lambda member: F.size(F.filter("expected", lambda column: column == member))
         )
     )
     return (

@@ -134,11 +134,11 @@ def capacity(
 def _machine(machine: Machine, overrides: Sequence[MachineOverride]) -> dict[str, Column]:
     """Return ``cores``, and the ``compute_share`` of a listener call, of each group on a topic."""
 
-    def columns(found: Machine) -> tuple[Column, Column]:
-        cores = machine.cores if found.cores is None else found.cores
-        share = F.lit(found.compute_share).cast("double")
-        if found.compute_share is None:
-            compute_ms = machine.compute_ms if found.compute_ms is None else found.compute_ms
+    def columns(value: Machine) -> tuple[Column, Column]:
+        cores = machine.cores if value.cores is None else value.cores
+        share = F.lit(value.compute_share).cast("double")
+        if value.compute_share is None:
+            compute_ms = machine.compute_ms if value.compute_ms is None else value.compute_ms
             share = F.lit(compute_ms).cast("double") / _call_ms()
         # A call that was never measured has no share. No call computes longer than it takes.
         share = F.when(share > 1, F.lit(1.0)).otherwise(share)
@@ -175,10 +175,10 @@ def _measured(client_topics: DataFrame) -> DataFrame:
     with_reports = client_topics.withColumn("reports", F.array_sort(collected.over(reports)))
 
     def total(value: Callable[[Column], Column]) -> Column:
-        return F.aggregate("reports", F.lit(0.0), lambda sum, each: sum + value(each))
+        return F.aggregate("reports", F.lit(0.0), lambda sum, column: sum + value(column))
 
-    messages = total(lambda each: each["weight"])
-    time = total(lambda each: each["weight"] * each["rt_ms"])
+    messages = total(lambda column: column["weight"])
+    time = total(lambda column: column["weight"] * column["rt_ms"])
     return (
         with_reports.withColumn("measured_messages", F.round(messages))
         .withColumn("consume_rt_ms", F.try_divide(time, messages))

@@ -145,7 +145,7 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
     unlocked = F.when(F.count("client_id").over(of_queue) > 1, ANOTHER_HOLDS)
     was = {name: F.lag(name).over(history) for name in ("is_expired", "is_unlocked")}
     begins = {name: F.col(name) & ~F.coalesce(F.col(f"was_{name}"), F.lit(False)) for name in was}
-    found = F.array_compact(
+    column = F.array_compact(
         F.array(
             F.when(begins["is_expired"], _state(EventKind.PULL_EXPIRED, "expired_cause")),
             F.when(begins["is_unlocked"], _state(EventKind.ORDER_LOCK_LOST, "unlocked_cause")),
@@ -162,7 +162,7 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
         )
         .where(inside(window) & (F.col("is_expired") | F.col("is_unlocked")))
         .withColumn("messages", at_least_zero(F.col("to_offset") - F.col("from_offset")))
-        .withColumn("event", F.explode(found))
+        .withColumn("event", F.explode(column))
         .select("*", "event.*")
     )
 

@@ -147,13 +147,13 @@ def consume_kind() -> Column:
 
 def is_any(kinds: Callable[[Kind], bool]) -> Column:
     """Return whether the ``consume_kind`` of a row is one for which a condition holds."""
-    return F.col("consume_kind").isin([each.value for each in Kind if kinds(each)])
+    return F.col("consume_kind").isin([kind.value for kind in Kind if kinds(kind)])
 
 
 def lag_is_bound() -> Column:
     """Return whether lag is a lower bound by its ``consume_kind``; NULL for an unknown kind."""
-    bounds = {each: IS_BOUND[NUMBERS[each][Number.LAG].certainty] for each in Kind}
-    return _by_kind({each.value: F.lit(bound) for each, bound in bounds.items()})
+    bounds = {kind: IS_BOUND[NUMBERS[kind][Number.LAG].certainty] for kind in Kind}
+    return _by_kind({kind.value: F.lit(bound) for kind, bound in bounds.items()})
 
 
 def offsets_show_inflight() -> Column:
@@ -171,11 +171,11 @@ def offsets_show_inflight() -> Column:
 
 def ready_offset() -> Column:
     """Return the offset after which messages wait to be handed out; NULL where it is not known."""
-    columns = {each.value: F.col(each.value) for each in ReadyFrom}
+    columns = {item.value: F.col(item.value) for item in ReadyFrom}
     return _by_kind(
         {
-            each.value: columns[start] if (start := ready_from(each)) else F.lit(None)
-            for each in Kind
+            kind.value: columns[start] if (start := ready_from(kind)) else F.lit(None)
+            for kind in Kind
         }
     )
 
@@ -188,13 +188,13 @@ def rates_by_kind(computed: Mapping[str, Column]) -> dict[str, Column]:
             that they have of a group that pulls.
     """
     by_commit, by_pull = computed["consume_tps"], computed["pull_tps"]
-    consumed = {each: NUMBERS[each][Number.CONSUME_TPS].certainty for each in Kind}
-    pulled = {each: NUMBERS[each][Number.PULL_TPS] for each in Kind}
+    consumed = {kind: NUMBERS[kind][Number.CONSUME_TPS].certainty for kind in Kind}
+    pulled = {kind: NUMBERS[kind][Number.PULL_TPS] for kind in Kind}
     return {
         **computed,
-        "consume_tps": F.when(is_any(lambda each: consumed[each] is Certainty.FACT), by_commit),
-        "pull_tps": F.when(is_any(lambda each: PULLS in pulled[each].requests), by_pull).when(
-            is_any(lambda each: pulled[each].certainty is Certainty.FACT), by_commit
+        "consume_tps": F.when(is_any(lambda kind: consumed[kind] is Certainty.FACT), by_commit),
+        "pull_tps": F.when(is_any(lambda kind: PULLS in pulled[kind].requests), by_pull).when(
+            is_any(lambda kind: pulled[kind].certainty is Certainty.FACT), by_commit
         ),
     }
 

@@ -68,12 +68,12 @@ def _filtered_topics() -> Column:
     all_messages = ("*", "")
     filtered = F.filter(
         "subscriptions",
-        lambda each: (
-            (each["expression_type"] == "SQL92")
-            | ~F.trim(F.coalesce(each["expression"], F.lit(""))).isin(*all_messages)
+        lambda column: (
+            (column["expression_type"] == "SQL92")
+            | ~F.trim(F.coalesce(column["expression"], F.lit(""))).isin(*all_messages)
         ),
     )
-    return F.transform(filtered, lambda each: each["topic"])
+    return F.transform(filtered, lambda column: column["topic"])
 
 
 def _delivered(stats: DataFrame) -> DataFrame:
@@ -147,7 +147,7 @@ def topic_events(
     key = [*SNAPSHOT, "previous_at", "broker", "topic", "now", "before"]
     is_now = F.col("stored_in") == F.col("snapshot_id")
     left = F.when(is_of_step & is_lost, F.col("stored"))
-    found = (
+    frame = (
         stored.join(F.broadcast(shrunk), on=["broker", "topic"], how="right")
         .groupBy(*key, "queue_id")
         .agg(F.max_by(left, F.when(left.isNotNull(), is_now.cast("int"))).alias("left"))
@@ -157,7 +157,7 @@ def topic_events(
     unknown = {name: F.lit(None).cast(kind) for name, kind in _NOT_OF_TOPICS.items()}
     evidence = F.format_string("read queues %d, before %d", "now", "before")
     return with_new(
-        found, unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence}
+        frame, unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence}
     ).select(*progress.EVENTS.column_names)
 
 
@@ -214,9 +214,9 @@ def events(
     """
     seen = steps.where("NOT down")
     compared = with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
-    found = F.explode(F.array_compact(_found()))
+    column = F.explode(F.array_compact(_found()))
     of_clients = [F.lit(None).cast(kind).alias(name) for name, kind in ONLY_OF_CLIENTS.items()]
-    happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"), *of_clients)
+    happened = compared.select(*STEP, *KEY[1:-1], "client_id", column.alias("event"), *of_clients)
     return _event_rows(happened.select("*", "event.*")).unionByName(_event_rows(_down(steps)))
 
 

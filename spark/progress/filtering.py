@@ -61,7 +61,7 @@ def with_filtered_lag(
         One row per row of `groups`.
     """
     filters = _filters(clients)
-    found = groups.join(
+    frame = groups.join(
         filters.select(*GROUP_TOPIC_ID, "is_unfiltered"), on=list(GROUP_TOPIC_ID), how="left"
     )
     unknown = F.lit(None).cast("double")
@@ -76,13 +76,13 @@ def with_filtered_lag(
             _offsets_then(queues, evidence.sampled_queues),
             evidence.validity,
         )
-        found = found.withColumn("consumer", _consumer()).join(
+        frame = frame.withColumn("consumer", _consumer()).join(
             shares, [*GROUP_TOPIC_ID, "consumer"], "left"
         )
         sampled, entries = F.col("sampled"), F.col("entries")
     if evidence.throughput is not None:
         ratios = _delivered(filters, evidence.throughput, evidence.validity)
-        found = found.join(ratios, on=list(GROUP_TOPIC_ID), how="left")
+        frame = frame.join(ratios, on=list(GROUP_TOPIC_ID), how="left")
         delivered = F.col("delivered")
     is_unfiltered = F.coalesce("is_unfiltered", F.lit(False))
     low, high = _wilson(sampled, entries)
@@ -92,7 +92,7 @@ def with_filtered_lag(
         return F.round(F.col("readable_lag") * whole).cast("bigint")
 
     return with_new(
-        found,
+        frame,
         {
             "match_ratio": F.when(is_unfiltered, F.lit(1.0)).otherwise(
                 F.coalesce(sampled, delivered)
@@ -127,9 +127,11 @@ def _filters(clients: DataFrame) -> DataFrame:
         One row per snapshot, group and topic: ``is_unfiltered``, and ``codes``, the hashes of its
         tags, NULL for other filters.
     """
-    each = F.col("subscription")
-    is_by_tag = F.coalesce(each["expression_type"], F.lit("TAG")) == "TAG"
-    filters = F.collect_set(F.struct(is_by_tag.alias("is_by_tag"), meaning(each).alias("meaning")))
+    column = F.col("subscription")
+    is_by_tag = F.coalesce(column["expression_type"], F.lit("TAG")) == "TAG"
+    filters = F.collect_set(
+        F.struct(is_by_tag.alias("is_by_tag"), meaning(column).alias("meaning"))
+    )
     only = F.when(F.size("filters") == 1, F.get("filters", F.lit(0)))
     selects_all = only["is_by_tag"] & (only["meaning"] == ALL_TAGS)
     tags = F.split(only["meaning"], r"\|\|")
@@ -141,7 +143,7 @@ def _filters(clients: DataFrame) -> DataFrame:
             "consumer_group",
             F.explode("subscriptions").alias("subscription"),
         )
-        .groupBy("observed_at", "cluster", *GROUP_ID, each["topic"].alias("topic"))
+        .groupBy("observed_at", "cluster", *GROUP_ID, column["topic"].alias("topic"))
         .agg(filters.alias("filters"))
         .select(
             "observed_at",

@@ -93,7 +93,7 @@ def groups(
         raw.topics,
     )
     topics, brokers, configured = (
-        each.where(inside(window)) for each in (raw.topics, raw.brokers, raw.consumer_groups)
+        frame.where(inside(window)) for frame in (raw.topics, raw.brokers, raw.consumer_groups)
     )
     written = raw.queue_offsets.where(inside(window))
     broadcast = queues_of_broadcasting_groups(members, written, topics)
@@ -251,8 +251,8 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     named = F.substring_index("problem.operation", names.CONNECTIONS, -1)
     requested = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
     groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
-    found = groups.unionByName(requested, allowMissingColumns=True)
-    return with_new(found, {"members_unknown": F.lit(True)})
+    frame = groups.unionByName(requested, allowMissingColumns=True)
+    return with_new(frame, {"members_unknown": F.lit(True)})
 
 
 def _over_topics() -> dict[str, Column]:

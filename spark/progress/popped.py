@@ -84,13 +84,13 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     uncounted = is_any(lambda kind: NUMBERS[kind][Number.ACK_TPS].certainty is Certainty.UNKNOWN)
     counts = ~F.coalesce(uncounted, F.lit(False))
     is_none = counts & ((F.col("acks") == 0) | ((least == 0) & handed_out_none))
-    found = (
+    frame = (
         with_new(groups, {"counted_at": F.when(is_lite(), parent).otherwise(F.col("topic"))})
         .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
         .join(F.broadcast(of_retries), on=list(GROUP_ID), how="left")
     )
     return with_new(
-        found,
+        frame,
         {
             "ack_tps": F.when(F.col("acks").isNotNull() & (counts | (least > 0)), least),
             "acknowledged": F.when(least > 0, F.lit(True)).when(is_none, F.lit(False)),
@@ -146,11 +146,11 @@ def with_inflight(
     )
 
 
-def _joined(groups: DataFrame, found: DataFrame | str) -> DataFrame:
+def _joined(groups: DataFrame, frame: DataFrame | str) -> DataFrame:
     """Join a witness's rows by group and topic; a name instead of rows adds that column as NULL."""
-    if isinstance(found, str):
-        return with_new(groups, {found: F.lit(None).cast("bigint")})
-    return groups.join(F.broadcast(found), on=list(GROUP_TOPIC_ID), how="left")
+    if isinstance(frame, str):
+        return with_new(groups, {frame: F.lit(None).cast("bigint")})
+    return groups.join(F.broadcast(frame), on=list(GROUP_TOPIC_ID), how="left")
 
 
 def _of_metrics(metrics: DataFrame | None) -> DataFrame | str:
@@ -175,8 +175,8 @@ def _with_responding_endpoints(
     with_unreachable = unreachable.select(
         "snapshot_id", F.lit(True).alias("is_unreachable")
     ).distinct()
-    found = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
-    return with_new(found, {"all_endpoints": F.col("is_unreachable").isNull()})
+    frame = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
+    return with_new(frame, {"all_endpoints": F.col("is_unreachable").isNull()})
 
 
 def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:

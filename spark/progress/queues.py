@@ -248,8 +248,8 @@ def _with_queues(
         unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}
         of_window = written.where(inside(window)).select("snapshot_id", *QUEUE_ID, *_OF_QUEUES)
         of_window = of_window.hint(HASHED)
-        found = consumers.join(of_window, on=["snapshot_id", *QUEUE_ID], how="inner")
-        return with_new(found, unknown)
+        frame = consumers.join(of_window, on=["snapshot_id", *QUEUE_ID], how="inner")
+        return with_new(frame, unknown)
     ends = written.select(
         F.col("snapshot_id").alias("nearest_id"),
         F.col("observed_at").alias("queue_offsets_at"),

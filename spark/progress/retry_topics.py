@@ -59,7 +59,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
         topic where messages to try again are stored or may be; ``has_dlq`` and ``dead_letters``.
     """
     is_retry, is_dlq = (
-        F.col("topic").startswith(each) for each in (names.RETRY_PREFIX, names.DLQ_PREFIX)
+        F.col("topic").startswith(literal) for literal in (names.RETRY_PREFIX, names.DLQ_PREFIX)
     )
     stored = (F.col("max_offset") - F.col("min_offset")).alias("stored")
     owner = F.regexp_replace("topic", _PREFIX, "")

@@ -37,10 +37,10 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
     reports = F.col("subscriptions_source") == "client"
     reported = F.transform(
         _declared(),
-        lambda each: F.struct(
-            each["topic"].alias("topic"),
-            F.coalesce(each["expression_type"], F.lit("TAG")).alias("type"),
-            meaning(each).alias("meaning"),
+        lambda column: F.struct(
+            column["topic"].alias("topic"),
+            F.coalesce(column["expression_type"], F.lit("TAG")).alias("type"),
+            meaning(column).alias("meaning"),
         ),
     )
     return (
@@ -76,7 +76,7 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
 
 def _declared() -> Column:
     """Return the subscriptions without retry topics, which clients add by themselves."""
-    return F.filter("subscriptions", lambda each: ~each["topic"].startswith(names.RETRY_PREFIX))
+    return F.filter("subscriptions", lambda column: ~column["topic"].startswith(names.RETRY_PREFIX))
 
 
 def meaning(subscription: Column) -> Column:
@@ -96,7 +96,7 @@ def _differences() -> Column:
     def variety(*fields: str) -> Column:
         return F.size(
             F.array_distinct(
-                F.transform("reported", lambda each: F.struct(*[each[name] for name in fields]))
+                F.transform("reported", lambda column: F.struct(*[column[name] for name in fields]))
             )
         )
 
@@ -107,15 +107,15 @@ def _differences() -> Column:
         F.size("models") > 1,
         F.size("strategies") > 1,
     )
-    return F.array(*[F.when(each, name) for name, each in zip(DIFFERENCES, holds, strict=True)])
+    return F.array(*[F.when(column, name) for name, column in zip(DIFFERENCES, holds, strict=True)])
 
 
 def _evidence() -> Column:
     """Return the report of a member."""
     filters = F.transform(
         _declared(),
-        lambda each: F.struct(
-            *[each[name].alias(name) for name in ("topic", "expression_type", "expression")]
+        lambda column: F.struct(
+            *[column[name].alias(name) for name in ("topic", "expression_type", "expression")]
         ),
     )
     return F.struct(

@@ -36,8 +36,8 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     if sources is None:
         none = F.lit(None).cast("bigint")
         return with_new(rows, {"source": F.lit(SnapshotSource.REMOTE), "staleness_ms": none})
-    found = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
-    return found.withColumn("source", F.coalesce("source", F.lit(SnapshotSource.REMOTE)))
+    frame = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
+    return frame.withColumn("source", F.coalesce("source", F.lit(SnapshotSource.REMOTE)))
 
 
 def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
@@ -50,9 +50,9 @@ def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
     """
     clocks = brokers.where(F.col("clock_skew_ms").isNotNull()).groupBy("snapshot_id", "broker")
     skews = clocks.agg(F.min_by("clock_skew_ms", "broker_id").alias("clock_skew_ms"))
-    found = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
+    frame = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
     ours = without_skew("newest_stored_at").alias("newest_stored_at")
-    return found.select(*_others("newest_stored_at"), ours)
+    return frame.select(*_others("newest_stored_at"), ours)
 
 
 def _others(column: str) -> list[str]:
@@ -244,9 +244,9 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
             F.collect_list(F.when(begins_run | within, step)).alias("steps"),
         )
     )
-    each = F.explode(F.array_union(F.col("steps"), F.array("first")))
+    column = F.explode(F.array_union(F.col("steps"), F.array("first")))
     return (
-        picked.select(*OBSERVED_QUEUE, "began_at", each.alias("step"))
+        picked.select(*OBSERVED_QUEUE, "began_at", column.alias("step"))
         .where(F.col("began_at").isNull() | (F.col("step.observed_at") >= F.col("began_at")))
         .select(*OBSERVED_QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
     )

@@ -224,8 +224,8 @@ def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> Data
     is_within = begun.isNull() | (F.unix_millis("observed_at") - F.unix_millis(begun) <= gap)
     total = F.coalesce(F.sum("growth").over(of_hour), F.lit(0))
     mixed = rows.unionByName(grown, allowMissingColumns=True)
-    found = with_new(mixed, {"added": F.when(is_within, total)})
-    return found.where(F.col("snapshot_id").isNotNull())
+    frame = with_new(mixed, {"added": F.when(is_within, total)})
+    return frame.where(F.col("snapshot_id").isNotNull())
 
 
 def _on_unreachable_brokers(topics: DataFrame, unreachable: DataFrame) -> DataFrame:
@@ -276,7 +276,7 @@ def _sums() -> list[Column]:
     )
     of_broker = F.struct("broker", "read_queues", "write_queues", "perm")
     reason = F.col("reason")
-    no_permission, beyond = (each.value for each in UnreadableReason)
+    no_permission, beyond = (unreadable_reason.value for unreadable_reason in UnreadableReason)
     types = F.collect_set("message_type")
     return [
         F.max("kind").alias("kind"),

@@ -85,9 +85,9 @@ def damaged(folder: Path) -> dict[Path, str]:
             mistakes[jar] = f"{jar} is not there"
             continue
         with jar.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != expected:
-            mistakes[jar] = f"{jar} has the checksum {found}, not the pinned {expected}"
+            text = hashlib.file_digest(file, "sha256").hexdigest()
+        if text != expected:
+            mistakes[jar] = f"{jar} has the checksum {text}, not the pinned {expected}"
     return mistakes
 
 

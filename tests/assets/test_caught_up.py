@@ -27,7 +27,7 @@ def ran(lake, job, tags):
     """Where Dagster sees each of the tables computed."""
     resolved = build(Settings(home=lake.home)).resolve_job_def(job.name)
     made = frozenset(resolved.asset_layer.executable_asset_keys)
-    wanted = made & {key_of(each) for each in (*raw.ALL, progress.SNAPSHOTS)}
+    wanted = made & {key_of(table) for table in (*raw.ALL, progress.SNAPSHOTS)}
     resolved = resolved.get_subset(asset_selection=wanted, asset_check_selection=set())
     with dg.DagsterInstance.ephemeral() as instance:
         assert resolved.execute_in_process(instance=instance, tags=tags).success
@@ -39,19 +39,19 @@ def ran(lake, job, tags):
 
 
 def keys(*minutes):
-    return [partition_key(at(each)) for each in minutes]
+    return [partition_key(at(minute)) for minute in minutes]
 
 
 def test_only_hours_that_a_tick_caught_up_are_computed(lake):
     load(lake, snapshot(1), snapshot(2), snapshot(65), snapshot(181))
-    found = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(181))})
-    assert found == {table.name: keys(0, 60, 180) for table in TABLES}
+    texts = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(181))})
+    assert texts == {table.name: keys(0, 60, 180) for table in TABLES}
 
 
 def test_a_usual_tick_computes_its_own_hour(lake):
     load(lake, snapshot(1))
-    found = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(1))})
-    assert found == {table.name: keys(0) for table in TABLES}
+    texts = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(1))})
+    assert texts == {table.name: keys(0) for table in TABLES}
 
 
 def test_a_recomputation_has_computed_its_hours(lake):

@@ -70,10 +70,10 @@ def test_incidents_come_after_all_that_advances_them(lake):
     graph = build(Settings(home=lake.home)).resolve_job_def(TICK.name).asset_layer.asset_graph
     for table, needed in ((alerting.INCIDENTS, ADVANCED_BY), (progress.SNAPSHOTS, COMPUTED)):
         before = graph.get_ancestor_asset_keys(key_of(table))
-        assert {key_of(each) for each in needed} <= before, table.name
-        of_raw = {key_of(each) for each in raw.ALL}
+        assert {key_of(table) for table in needed} <= before, table.name
+        of_raw = {key_of(table) for table in raw.ALL}
         tables = {key for key in before if len(key.path) > 1}
-        assert tables - of_raw <= {key_of(each) for each in needed} | {key_of(table)}, table.name
+        assert tables - of_raw <= {key_of(table) for table in needed} | {key_of(table)}, table.name
 
 
 def test_a_run_lacks_what_dagster_has_not_recorded_of_it(lake):

@@ -112,7 +112,7 @@ def test_python_commits_nothing_without_the_lease(lake):
     with taken_over(lake):
         lake.append(TABLE, [row(2)])
         assert "the lease 'run' was lost" in refused(process)
-    assert [found["max_offset"] for found in lake.read(TABLE).to_pylist()] == [2]
+    assert [item["max_offset"] for item in lake.read(TABLE).to_pylist()] == [2]
 
 
 @pytest.mark.spark
@@ -126,7 +126,7 @@ def test_spark_commits_nothing_without_the_lease(tmp_path, empty_lake, spark_eng
     with taken_over(other):
         other.replace(TABLE, WINDOW, [row(2)])
         assert "the lease 'run' was lost" in refused(process)
-    assert [found["max_offset"] for found in other.read(TABLE).to_pylist()] == [2]
+    assert [item["max_offset"] for item in other.read(TABLE).to_pylist()] == [2]
 
 
 @pytest.mark.spark
@@ -146,4 +146,4 @@ def test_an_engine_that_goes_on_with_a_write_of_a_killed_run_commits_nothing(spa
     lake.ready_for_spark = overtaken
     with pytest.raises(Exception, match="conflicting files"):
         write_window(frame(spark, TABLE, [row(1)]), TABLE, WINDOW, lake)
-    assert [found["max_offset"] for found in other.read(TABLE, WINDOW).to_pylist()] == [2]
+    assert [item["max_offset"] for item in other.read(TABLE, WINDOW).to_pylist()] == [2]

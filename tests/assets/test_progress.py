@@ -49,9 +49,9 @@ def test_only_rows_of_the_newest_snapshots_are_read(lake, monkeypatch):
     read, rows = lake.read, []
 
     def counted(*arguments, **options):
-        found = read(*arguments, **options)
-        rows.append(found.num_rows)
-        return found
+        counted = read(*arguments, **options)
+        rows.append(counted.num_rows)
+        return counted
 
     monkeypatch.setattr(lake, "read", counted)
     assert totals(lake)["total_lag"] == 1

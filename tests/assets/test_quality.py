@@ -34,14 +34,17 @@ def test_only_a_broken_rule_that_blocks_stops_a_tick(results, blocking, passed, 
 
 
 def test_own_checks_fail_by_name_with_their_own_severity():
-    found = [
+    results = [
         replace(result("warn", success=True, broken=0), expectation="met"),
         replace(result("block"), expectation="broken"),
         result("warn"),
     ]
     own = ["met", "broken", "left the suite"]
-    checks = list(check_results(raw.TOPICS, TICK_CHECK, found, own, blocking=True))
-    assert [(each.check_name, each.passed, each.severity) for each in checks] == [
+    checks = list(check_results(raw.TOPICS, TICK_CHECK, results, own, blocking=True))
+    assert [
+        (asset_check_result.check_name, asset_check_result.passed, asset_check_result.severity)
+        for asset_check_result in checks
+    ] == [
         (TICK_CHECK, False, ERROR),
         ("met", True, WARN),
         ("broken", False, ERROR),

@@ -43,10 +43,10 @@ def lake(spark, session_home):
 
 def written(lake):
     """Minute, cluster and offset of each row."""
-    found = lake.read(TABLE, window(-600, 600)).to_pylist()
+    rows = lake.read(TABLE, window(-600, 600)).to_pylist()
     return sorted(
-        ((each["observed_at"] - minute(BEFORE)).seconds // 60, each["cluster"], each["max_offset"])
-        for each in found
+        ((item["observed_at"] - minute(BEFORE)).seconds // 60, item["cluster"], item["max_offset"])
+        for item in rows
     )
 
 

@@ -53,7 +53,7 @@ def past(session_home) -> Lake:
         for number in range(100)
         for group, late in LATE.items()
     ]
-    computed = [{"at": each["at"]} for each in snapshots]
+    computed = [{"at": snapshot["at"]} for snapshot in snapshots]
     for table, rows in (
         (raw.SNAPSHOTS, snapshots),
         (progress.GROUPS, groups),
@@ -73,17 +73,17 @@ def rules(tmp_path):
     return load_rules(file)
 
 
-def shown(found):
+def shown(value):
     """Subject, opening, transitions and observations of incidents."""
     noon = minute(at(0))
     return [
         (
-            each.subject,
-            (each.opened_at - noon) / timedelta(minutes=1),
-            [(one.transition, (one.at - noon) / timedelta(minutes=1)) for one in each.transitions],
-            each.observations,
+            item.subject,
+            (item.opened_at - noon) / timedelta(minutes=1),
+            [(one.transition, (one.at - noon) / timedelta(minutes=1)) for one in item.transitions],
+            item.observations,
         )
-        for each in found
+        for item in value
     ]
 
 
@@ -145,11 +145,11 @@ def test_incidents_catch_up_with_a_past_in_parts(
         return alerting.advance_by(alerted, spark, rules, snapshots, snapshots, all_rules=True)
 
     assert caught_up()[1] == 1, "still open"
-    found = from_rows(alerted.read(INCIDENTS, WINDOW))
-    assert sorted(shown(found)) == EXPECTED
+    rows = from_rows(alerted.read(INCIDENTS, WINDOW))
+    assert sorted(shown(rows)) == EXPECTED
     assert len(lived) == parts
     assert caught_up() == (0, 1)
-    assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
+    assert from_rows(alerted.read(INCIDENTS, WINDOW)) == rows
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_a_deleted_group_is_gone_though_snapshots_are_partial(
         lake.append(table, arrow(table, rows))
     given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(at_all[0]), minute(at_all[-1] + 1))
-    (found,) = rule_evaluation.replay(lake, given, rules, window)
-    assert [one.transition for one in found.transitions] == transitions
+    (incident,) = rule_evaluation.replay(lake, given, rules, window)
+    assert [one.transition for one in incident.transitions] == transitions
 
 
 DAY_OF_FILES = -8 * 1440
@@ -214,11 +214,11 @@ def test_files_of_one_broker_change_nothing_of_a_cluster_that_is_observed(with_f
     """The part of the lag that a store's file shows does not interrupt a rule's time."""
     given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(DAY_OF_FILES), minute(DAY_OF_FILES + 10))
-    (found,) = rule_evaluation.replay(with_files, given, rules, window)
-    assert [(one.transition, one.at) for one in found.transitions] == [
+    (incident,) = rule_evaluation.replay(with_files, given, rules, window)
+    assert [(one.transition, one.at) for one in incident.transitions] == [
         ("FIRING", minute(DAY_OF_FILES + 2))
     ]
-    assert found.observations == 10
+    assert incident.observations == 10
 
 
 def test_counters_of_one_log_are_no_former_day_of_a_cluster(with_files, spark):
@@ -237,8 +237,8 @@ def test_counters_of_one_log_are_no_former_day_of_a_cluster(with_files, spark):
     rows = rule_evaluation.read_rows(
         spark, with_files, named(name), window, history.whole_clusters(known)
     )
-    (found,) = evaluate(named(name), rows, window).collect()
-    assert found.value == 0.1
+    (row,) = evaluate(named(name), rows, window).collect()
+    assert row.value == 0.1
 
 
 def test_a_replay_skips_rows_older_than_the_computed(tmp_path):
@@ -250,7 +250,9 @@ def test_a_replay_skips_rows_older_than_the_computed(tmp_path):
 
     def fresh():
         plan = plan_run(lake, Window(minute(0), minute(60)))
-        return [(each.cluster, each.observed_at) for each in plan.new]
+        return [
+            (loaded_snapshot.cluster, loaded_snapshot.observed_at) for loaded_snapshot in plan.new
+        ]
 
     assert fresh() == [("lab", minute(0)), ("lab", minute(1)), ("west", minute(2))]
     lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 0, "cluster": "lab"}]))

@@ -68,7 +68,7 @@ def test_a_plan_is_made_once_from_what_is_stored(lake, plans):
 def test_a_tick_plans_what_was_loaded_before(lake):
     run = run_of(lake, **PENDING)
     load(lake, snapshot(1))
-    assert [each.observed_at for each in run.plan.snapshots] == [at(1)]
+    assert [loaded_snapshot.observed_at for loaded_snapshot in run.plan.snapshots] == [at(1)]
 
 
 def test_every_process_of_a_run_makes_the_same_plan(lake):

@@ -26,9 +26,9 @@ GOOD = ValidationResult("", "key_unique", True, 0, 9, "quarantine", "0 rows wher
 
 
 def validated(*changed):
-    found = {table.name: replace(GOOD, table=table.name) for table in raw.ALL}
-    found |= {result.table: result for result in changed}
-    return found.values()
+    goods = {table.name: replace(GOOD, table=table.name) for table in raw.ALL}
+    goods |= {result.table: result for result in changed}
+    return goods.values()
 
 
 @pytest.mark.parametrize(

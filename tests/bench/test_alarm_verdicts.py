@@ -72,7 +72,7 @@ def test_a_group_that_resolved_after_a_restart_is_still_false():
         ]
     )
     false = verdicts.false_alarms(fired, [restart])
-    assert [(each.rule, each.subject) for each in false] == [
+    assert [(firing.rule, firing.subject) for firing in false] == [
         ("stalled", "healthy/g/g"),
         ("runs-failing", "tidemark/tick"),
         ("broker-down", "healthy/broker-b"),
@@ -89,7 +89,7 @@ def test_a_fault_is_named_by_the_first_of_its_rules():
     )
     (verdict,) = verdicts.judge([dead()], {"dead": minute(2)}, fired)
     assert not verdict.missed and verdict.late(verdict.right[0]) == "120"
-    assert [each.rule for each in verdict.others] == ["delay-high"]
+    assert [firing.rule for firing in verdict.others] == ["delay-high"]
 
 
 def test_what_resolved_before_the_fault_is_no_alarm_of_it():

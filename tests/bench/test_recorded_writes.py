@@ -55,8 +55,8 @@ def test_the_record_has_what_the_disk_has(tmp_path):
     root = tmp_path / "root"
     (root / "gone").mkdir(parents=True)
     (root / "gone" / "file").write_text("old")
-    disk, found = recorded(tmp_path, root, STEPS)
-    for call in found:
+    disk, item = recorded(tmp_path, root, STEPS)
+    for call in item:
         disk.apply(call)
     assert disk.differences() == []
     chance = random.Random(1)
@@ -98,12 +98,12 @@ def test_loads_survive_a_power_cut_at_any_moment(tmp_path, lake, monkeypatch):
     root = lake.home.path.parent
     put(lake.home, START, PAST[:2])
     load(lake)
-    disk, found = recorded(tmp_path.parent, root, LOADS, START.isoformat())
+    disk, item = recorded(tmp_path.parent, root, LOADS, START.isoformat())
     expected = sorted(map(repr, Lake(lake.home).read(raw.QUEUE_OFFSETS).to_pylist()))
     seed = random.randrange(1_000_000)
     chance, acknowledged = random.Random(seed), 2
-    moments = set(chance.sample(range(len(found)), 6))
-    for at, call in enumerate(found):
+    moments = set(chance.sample(range(len(item)), 6))
+    for at, call in enumerate(item):
         disk.apply(call)
         if call.name == "write" and call.arguments[1] == '"landed"':
             acknowledged += 1
@@ -114,7 +114,7 @@ def test_loads_survive_a_power_cut_at_any_moment(tmp_path, lake, monkeypatch):
         monkeypatch.setattr(pyiceberg_patches, "_kept", {})
         again = Lake(Home.of(lake.home.path))
         recover(again, lambda _: None)
-        where = f"seed {seed}, cut at {at} of {len(found)}, {lost} left"
+        where = f"seed {seed}, cut at {at} of {len(item)}, {lost} left"
         assert len(list(landed(again.home))) >= acknowledged, where
         for minute in PAST[2:4]:
             if not _has_landed(again, minute):

@@ -104,7 +104,7 @@ def test_a_chart_draws_bounds_dashed(bounded: TestClient) -> None:
     text = bounded.get(PATHS[-2], headers=HTML).text
     assert text.count('<path class="line bound a" d="M') == 2, "lag and delay"
     assert "lower bound</li>" in text
-    (lag, *_) = [json.loads(each.replace("&#34;", '"')) for each in
+    (lag, *_) = [json.loads(match.replace("&#34;", '"')) for match in
                  re.findall(r'data-chart="([^"]*)"', text)]  # fmt: skip
     assert lag["bounds"] == [["≥", "≥", "≥"], ["≥", "≥", "≥"]]
 
@@ -130,8 +130,8 @@ def test_templates_show_numbers_of_rows_by_cells_only() -> None:
     bounded = "|".join(sorted(SUMS | MINIMA | MARKED_BY.keys() | {"last_value", "peak_value"}))
     bare = re.compile(rf"\{{\{{[^}}]*\.({bounded})\s*(\||\}}\}})")
     for template in (Path(__file__).parents[2] / "board" / "templates").glob("*.html"):
-        found = [place[0] for place in bare.finditer(template.read_text())]
-        assert [each for each in found if ".clients " not in each] == [], template.name
+        matches = [place[0] for place in bare.finditer(template.read_text())]
+        assert [match for match in matches if ".clients " not in match] == [], template.name
 
 
 def test_every_column_of_the_rows_is_declared() -> None:

@@ -64,8 +64,8 @@ def test_a_stranger_finds_and_acknowledges_by_keyboard(page: playwright.Page, la
     page.keyboard.press("Enter")
     playwright.expect(page.get_by_text("ACKNOWLEDGED", exact=True).first).to_be_visible()
     playwright.expect(page.get_by_text("looking at it")).to_be_visible()
-    found = one_incident(lake, page.url.partition("id=")[2])
-    assert (found.state, found.acknowledge_reason) == ("ACKNOWLEDGED", "looking at it")
+    incident = one_incident(lake, page.url.partition("id=")[2])
+    assert (incident.state, incident.acknowledge_reason) == ("ACKNOWLEDGED", "looking at it")
 
 
 def test_a_page_refreshes_when_a_tick_lands(page: playwright.Page, lake: Lake) -> None:
@@ -112,8 +112,8 @@ def test_axe_finds_no_serious_fault(
     for path in paths:
         page.goto(path)
         page.evaluate(AXE)
-        if found := page.evaluate(FAULTS):
-            faults[path] = found
+        if evaluated := page.evaluate(FAULTS):
+            faults[path] = evaluated
     assert faults == {}
 
 

@@ -105,7 +105,7 @@ def test_where_all_are_busy_the_newest_is_closed(store: Store) -> None:
     limits = replace(PATIENT, connections=3)
     with served(application(store), limits) as address, ExitStack() as stack:
         busy = [stack.enter_context(connected(address, head("/changes"))) for _ in range(3)]
-        assert all(each.recv(100).startswith(b"HTTP/1.1 200") for each in busy)
+        assert all(item.recv(100).startswith(b"HTTP/1.1 200") for item in busy)
         assert is_closed(stack.enter_context(connected(address)))
         busy.pop().close()
         deadline = time.monotonic() + SECONDS
@@ -150,8 +150,8 @@ def test_a_client_that_takes_no_response_is_not_waited_for(store: Store) -> None
             place = deaf.getsockname()[1]
             deadline = time.monotonic() + SECONDS
             while any(
-                each.raddr and each.raddr.port == place
-                for each in psutil.Process().net_connections("tcp")
+                pconn.raddr and pconn.raddr.port == place
+                for pconn in psutil.Process().net_connections("tcp")
             ):
                 assert time.monotonic() < deadline, "the connection stays open"
                 time.sleep(0.05)

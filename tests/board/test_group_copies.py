@@ -110,8 +110,8 @@ def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
     assert rows["lag"].to_pylist() == rows[f"{MOST}lag"].to_pylist()
     assert rows["lag"].to_pylist()[:2] == [89, 88]
     midnight = NOW.replace(hour=0, minute=0)
-    assert all(each.minute % 15 == 0 for each in at if each < midnight)
-    assert any(each.minute % 15 for each in at if each >= midnight), "today is not over"
+    assert all(item.minute % 15 == 0 for item in at if item < midnight)
+    assert any(item.minute % 15 for item in at if item >= midnight), "today is not over"
 
 
 def test_an_hour_that_changes_is_copied_again(with_copies: Store) -> None:

@@ -14,8 +14,8 @@ from tests.support.board_home import CLUSTER, group
 
 
 def names(client: TestClient, query: str = "") -> list[str]:
-    found = client.get(f"/api/v1/groups{query}").json()["items"]
-    return [f"{row['consumer_group']}/{row['topic']}" for row in found]
+    items = client.get(f"/api/v1/groups{query}").json()["items"]
+    return [f"{row['consumer_group']}/{row['topic']}" for row in items]
 
 
 def test_groups_are_the_newest_rows_largest_lag_first(reader: TestClient) -> None:
@@ -54,12 +54,12 @@ def test_groups_are_filtered_and_sorted(
 )
 def test_pages_hold_every_row_once(reader: TestClient, sort: str) -> None:
     whole = names(reader, f"?sort={sort}")
-    found, cursor = [], ""
+    entries, cursor = [], ""
     for _ in range(len(whole)):
         response = reader.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
-        found += [f"{row['consumer_group']}/{row['topic']}" for row in response["items"]]
+        entries += [f"{row['consumer_group']}/{row['topic']}" for row in response["items"]]
         cursor = f"&cursor={response['next_cursor']}"
-    assert found == whole
+    assert entries == whole
     assert response["next_cursor"] is None
 
 
@@ -113,7 +113,7 @@ def test_clusters_have_snapshot_brokers_and_freshness(reader: TestClient) -> Non
     assert row["brokers"] == ["broker-a", "broker-b"]
     assert row["fresh"] is True and row["age_seconds"] >= 0
     brokers = reader.get(f"/api/v1/clusters/{CLUSTER}/brokers").json()["items"]
-    assert [each["broker"] for each in brokers] == ["broker-a", "broker-b"]
+    assert [broker["broker"] for broker in brokers] == ["broker-a", "broker-b"]
     assert reader.get("/api/v1/clusters/elsewhere/brokers").status_code == 404
 
 

@@ -37,8 +37,8 @@ def test_incidents_by_what_is_to_do(filled: Lake, firing: str, client: TestClien
     rows = client.get("/api/v1/incidents").json()["items"]
     assert [row["incident_id"] for row in rows] == [firing, mild, pending, done]
     assert rows[0]["labels"] == {"team": "mail"} and rows[0]["row"]["lag"] == 90_000
-    found = client.get("/api/v1/incidents?state=open&severity=critical").json()["items"]
-    assert [row["incident_id"] for row in found] == [firing, pending]
+    items = client.get("/api/v1/incidents?state=open&severity=critical").json()["items"]
+    assert [row["incident_id"] for row in items] == [firing, pending]
     first = client.get("/api/v1/incidents?limit=1").json()
     then = client.get(f"/api/v1/incidents?limit=1&cursor={first['next_cursor']}").json()
     assert [row["incident_id"] for row in then["items"]] == [mild]
@@ -71,13 +71,16 @@ def test_a_webhook_gets_what_the_api_returns(firing: str, client: TestClient, fi
         client.post(f"/api/v1/incidents/{firing}/resolve", json={"reason": "done"})
         deliver(filled, channels, routing=EVERY_RECEIVER)
     opened, resolved = hook.received
-    assert [each.pop("transition")["transition"] for each in hook.received] == [
+    assert [row.pop("transition")["transition"] for row in hook.received] == [
         "FIRING",
         "RESOLVED",
     ]
     assert hook.received == responses
     assert opened["row"]["consumer_group"] == "mailer"
-    assert {each["status"] for each in opened["notifications"]} == {"DELIVERED", "PENDING"}
+    assert {notification["status"] for notification in opened["notifications"]} == {
+        "DELIVERED",
+        "PENDING",
+    }
     assert len(opened["notifications"]) == 2 and len(resolved["notifications"]) == 3
 
 
@@ -159,7 +162,7 @@ def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     assert response.status_code == 201
     made = response.json()
     assert (made["author"], made["comment"], made["state"]) == ("somebody", "upgrade", "ACTIVE")
-    assert [each.silence_id for each in silences(filled.shared.state)] == [made["silence_id"]]
+    assert [silence.silence_id for silence in silences(filled.shared.state)] == [made["silence_id"]]
     assert client.get("/api/v1/silences").json()["items"] == [made]
     path = f"/api/v1/silences/{made['silence_id']}"
     assert client.delete(path, params={"reason": "done early"}).status_code == 204

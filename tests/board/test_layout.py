@@ -80,7 +80,7 @@ def test_pages_fit_and_names_break_at_separators(page: playwright.Page) -> None:
         page.set_viewport_size({"width": width, "height": 844})
         for path in PATHS:
             page.goto(path)
-            found = [
+            names = [
                 *(
                     []
                     if page.evaluate("document.documentElement.scrollWidth") <= width
@@ -89,8 +89,8 @@ def test_pages_fit_and_names_break_at_separators(page: playwright.Page) -> None:
                 *page.evaluate(BROKEN_WORDS),
                 *page.evaluate(TOO_WIDE),
             ]
-            if found:
-                faults[width, path] = found
+            if names:
+                faults[width, path] = names
     assert faults == {}
 
 
@@ -101,9 +101,9 @@ def test_a_phone_shows_name_health_delay_and_lag_and_all_pages(page: playwright.
     shown = [row.get_by_role("link", name=LONG), row.get_by_text("BLOCKED"),
              row.get_by_text("26 m", exact=True), row.get_by_text("12,220")]  # fmt: skip
     shown += page.locator("header nav a").all()
-    for each in shown:
-        box = each.bounding_box()
-        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390, each
+    for item in shown:
+        box = item.bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390, item
 
 
 def test_no_cell_of_a_table_is_beyond_the_edge_of_a_phone(page: playwright.Page) -> None:

@@ -46,8 +46,8 @@ class UnreachableNameServer:
 
     def end(self) -> None:
         self.listening.close()
-        for each in self.connections:
-            each.close()
+        for connection in self.connections:
+            connection.close()
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ def test_readers_of_a_silent_cluster_hold_up_nobody_else(
         assert unreachable.was_requested.wait(60)
         for path in ("/healthz", "/readyz", "/groups", "/metrics"):
             assert request(address, path)[0] == 200, path
-        waiting = [each for each in reading if each not in refused]
-        assert not any(each.done() for each in waiting), "the cluster is still unreachable"
+        waiting = [future for future in reading if future not in refused]
+        assert not any(future.done() for future in waiting), "the cluster is still unreachable"
         unreachable.end()
-        for each in refused:
-            status, after, body = each.result()
+        for future in refused:
+            status, after, body = future.result()
             assert (status, after) == (503, "5") and b"requests wait for a snapshot" in body
-        for each in waiting:
-            status, after, body = each.result()
+        for future in waiting:
+            status, after, body = future.result()
             assert (status, after) == (503, None) and b"cannot be read now" in body
 
 

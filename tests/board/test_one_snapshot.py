@@ -87,10 +87,14 @@ def responses(client: TestClient) -> dict[str, str]:
         *(f"groups/{CLUSTER}/mailer/orders/{part}" for part in ("history", "queues")),
         f"groups/{CLUSTER}/mailer/orders/history?columns=lag,health",
     )
-    found = {path: client.get(path, headers=HTML) for path in pages}
-    found |= {path: client.get(path) for path in (*(f"/api/v1/{each}" for each in api), "/metrics")}
-    assert {path: each.status_code for path, each in found.items()} == dict.fromkeys(found, 200)
-    return {path: each.text.replace("<wbr>", "") for path, each in found.items()}
+    clients = {path: client.get(path, headers=HTML) for path in pages}
+    clients |= {
+        path: client.get(path) for path in (*(f"/api/v1/{text}" for text in api), "/metrics")
+    }
+    assert {path: client.status_code for path, client in clients.items()} == dict.fromkeys(
+        clients, 200
+    )
+    return {path: client.text.replace("<wbr>", "") for path, client in clients.items()}
 
 
 def test_nothing_of_a_tick_is_shown_before_it_is_over(ticking: Lake) -> None:
@@ -99,24 +103,24 @@ def test_nothing_of_a_tick_is_shown_before_it_is_over(ticking: Lake) -> None:
     app = application(store)
     client = TestClient(app, base_url="http://127.0.0.1:8080")
     app.state.metrics.refresh()
-    found = responses(client)
-    assert all(mark not in text for text in found.values() for mark in MARKS)
+    texts = responses(client)
+    assert all(mark not in text for text in texts.values() for mark in MARKS)
     for table, rows in tick():
         if table is alerting.INCIDENTS:
             ticking.upsert(table, [advanced()])
         ticking.append(table, rows)
         store.refresh()
         app.state.metrics.refresh()
-        found = responses(client)
+        texts = responses(client)
         if table is not progress.SNAPSHOTS:
-            wrong = [(path, m) for path, text in found.items() for m in MARKS if m in text]
+            wrong = [(path, m) for path, text in texts.items() for m in MARKS if m in text]
             assert wrong == [], f"after {table.name}"
             for path in ("/", "/groups", f"/group?cluster={CLUSTER}&group=mailer", "/incidents"):
-                assert OLD in found[path], f"{path} after {table.name}"
+                assert OLD in texts[path], f"{path} after {table.name}"
     for path in ("/", "/groups", f"/group?cluster={CLUSTER}&group=mailer"):
-        assert NEW in found[path] and OLD not in found[path], path
-    assert "later-rule" in found["/incidents"] and NEW in found["/incidents"]
-    assert "LATER" in found["/events"] and "later_expectation" in found["/quality"]
+        assert NEW in texts[path] and OLD not in texts[path], path
+    assert "later-rule" in texts["/incidents"] and NEW in texts["/incidents"]
+    assert "LATER" in texts["/events"] and "later_expectation" in texts["/quality"]
 
 
 def test_what_a_person_resolves_is_shown_at_once(ticking: Lake) -> None:
@@ -138,10 +142,10 @@ def test_a_snapshot_of_a_clock_ahead_is_named_and_not_shown(ticking: Lake) -> No
     assert store.newest.at == {CLUSTER: AT}
     app = application(store)
     app.state.metrics.refresh()
-    found = responses(TestClient(app, base_url="http://127.0.0.1:8080"))
+    texts = responses(TestClient(app, base_url="http://127.0.0.1:8080"))
     named = board_home.snapshot_id(ahead)
-    assert [path for path, text in found.items() if NEW in text or named in text] == ["/quality"]
-    assert f"Snapshot {named} lies in the future" in found["/quality"]
+    assert [path for path, text in texts.items() if NEW in text or named in text] == ["/quality"]
+    assert f"Snapshot {named} lies in the future" in texts["/quality"]
     later = (ahead + timedelta(days=1)).isoformat()
     text = TestClient(app, base_url="http://127.0.0.1:8080").get("/groups", params={"at": later})
     assert NEW not in text.text and OLD in text.text

@@ -84,10 +84,10 @@ def test_maps_are_objects(client: TestClient) -> None:
 def _closed(schema: Any) -> Any:
     """Return a schema whose objects have no other properties than those declared."""
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [_closed(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: _closed(each) for name, each in schema.items()}
+    closed = {name: _closed(value) for name, value in schema.items()}
     if schema.get("type") == "object" and "properties" in schema:
         closed["additionalProperties"] = False
     return closed

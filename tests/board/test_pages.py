@@ -234,14 +234,14 @@ def test_an_incident_in_chinese(client: TestClient, filled: Lake) -> None:
     row = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders", "online": False,
            "queues": 8, "queues_unknown": 2, "worst_broker": "broker-b", "worst_queue_id": 3,
            "max_queue_lag": 1490, "delay_ms": 90_061_000}  # fmt: skip
-    found = board_home.add_incident(
+    incident = board_home.add_incident(
         filled,
         at,
         kind="stalled",
         evidence=json.dumps({"row": row}),
         transitions=[{"transition": "FIRING", "at": at}, {"transition": "FIRING_2", "at": at}],
     )
-    text = client.get(f"/incident?id={found}", headers=HTML | {"Accept-Language": "zh"}).text
+    text = client.get(f"/incident?id={incident}", headers=HTML | {"Accept-Language": "zh"}).text
     assert (
         "堆积 90,000 条消息，且有队列毫无进展（阈值 1,000 条消息），"
         "堆积最多的是 broker-b 的队列 3：≥ 1,490，最早的一条已等待 ≥ 1 d 1 h，"
@@ -249,7 +249,7 @@ def test_an_incident_in_chinese(client: TestClient, filled: Lake) -> None:
     ) in text
     assert "有客户端持有队列却不消费" in text and "触发（第 2 次）" in text
     assert "<dt>在线</dt><dd><bdi>否</bdi>" in text
-    english = client.get(f"/incident?id={found}", headers=HTML).text
+    english = client.get(f"/incident?id={incident}", headers=HTML).text
     assert "90,000 messages wait and a queue makes no progress (threshold 1,000" in english
     assert "FIRING (2)" in english
 

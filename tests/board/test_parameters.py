@@ -23,5 +23,7 @@ def routes() -> Iterator[APIRoute]:
 def test_parameters_are_those_that_fastapi_reads(route: APIRoute) -> None:
     """By what FastAPI keeps for itself, which only this test reads: pages are in no schema."""
     read = get_flat_params(route.dependant)
-    wanted = {each.alias for each in read if isinstance(each.field_info, Query)}
+    wanted = {
+        model_field.alias for model_field in read if isinstance(model_field.field_info, Query)
+    }
     assert query_parameters(route) == wanted

@@ -81,7 +81,7 @@ def test_wrong_passwords_hold_up_nobody_else(store: Store, monkeypatch: pytest.M
             colleague = clients.submit(status, address, "/groups", COLLEAGUE, "right")
         finally:
             hashing.may_end.set()
-        refused = [each.result() for each in wrong]
+        refused = [future.result() for future in wrong]
         assert colleague.result()[0] == 200
         assert {code for code, _ in refused} == {401, 429}
         assert all(after for code, after in refused if code == 429)

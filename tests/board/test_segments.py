@@ -22,7 +22,7 @@ def test_an_escaped_slash_stays_in_its_part(raw, parts):
 
     scope = {"type": "http", "raw_path": raw, "path": "/unescaped"}
     asyncio.run(SegmentsMiddleware(application)(scope, None, None))
-    assert [part(each) for each in seen["path"].split("/")[1:]] == parts
+    assert [part(item) for item in seen["path"].split("/")[1:]] == parts
 
 
 def test_an_address_without_one_is_passed_as_it_is():

@@ -25,22 +25,22 @@ def rows(*values: tuple[float, int | None]) -> pa.Table:
 
 
 def test_each_observation_is_a_point():
-    found = series(rows((0, 5), (1, None), (2, 7)), "observed_at", ["lag"], None)
-    assert found.instants == [minute(0), minute(1), minute(2)]
-    assert found.last["lag"] == [5, None, 7]
+    result = series(rows((0, 5), (1, None), (2, 7)), "observed_at", ["lag"], None)
+    assert result.instants == [minute(0), minute(1), minute(2)]
+    assert result.last["lag"] == [5, None, 7]
 
 
 def test_a_gap_holds_a_point_without_values():
-    found = series(rows((0, 5), (1, 6), (2, 7), (12, 8)), "observed_at", ["lag"], None)
-    assert found.instants == [minute(0), minute(1), minute(2), minute(7), minute(12)]
-    assert found.last["lag"] == [5, 6, 7, None, 8]
+    result = series(rows((0, 5), (1, 6), (2, 7), (12, 8)), "observed_at", ["lag"], None)
+    assert result.instants == [minute(0), minute(1), minute(2), minute(7), minute(12)]
+    assert result.last["lag"] == [5, 6, 7, None, 8]
 
 
 def test_a_step_has_its_last_and_largest_known_value():
-    found = series(rows((0, 5), (1, 9), (2, None), (5, 1)), "observed_at", ["lag"], 300)
-    assert found.instants == [minute(0), minute(5)]
-    assert found.last["lag"] == [None, 1]
-    assert found.maximum["lag"] == [9, 1]
+    result = series(rows((0, 5), (1, 9), (2, None), (5, 1)), "observed_at", ["lag"], 300)
+    assert result.instants == [minute(0), minute(5)]
+    assert result.last["lag"] == [None, 1]
+    assert result.maximum["lag"] == [9, 1]
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_a_step_has_its_last_and_largest_known_value():
     ids=["a whole hour", "less than three steps", "no step is empty", "as far as usual"],
 )
 def test_a_step_keeps_gaps_that_leave_a_step_empty(step, minutes, points):
-    found = series(rows(*((at, 1) for at in minutes)), "observed_at", ["lag"], step)
-    pairs = zip(found.instants, found.last["lag"], strict=True)
+    result = series(rows(*((at, 1) for at in minutes)), "observed_at", ["lag"], step)
+    pairs = zip(result.instants, result.last["lag"], strict=True)
     assert [None if lag is None else at for at, lag in pairs] == [
         None if number is None else minute(number) for number in points
     ]
-    assert found.instants == sorted(found.instants)
+    assert result.instants == sorted(result.instants)
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_what_is_no_number_is_unknown():
     """Infinity is no largest value of a point, so no chart reaches up to it."""
     table = rows((0, 1), (1, 2), (2, 3)).drop_columns("lag")
     table = table.append_column("lag", pa.array([float("inf"), 7.5, float("nan")], pa.float64()))
-    found = series(table, "observed_at", ["lag"], 300)
-    assert (found.last["lag"], found.maximum["lag"]) == ([None], [7.5])
+    result = series(table, "observed_at", ["lag"], 300)
+    assert (result.last["lag"], result.maximum["lag"]) == ([None], [7.5])

@@ -64,8 +64,8 @@ def test_the_points_of_each_group_are_its_own(filled: Lake) -> None:
     for place, name in enumerate(names):
         for number, topic in enumerate(("orders", "refunds")):
             first = 100 * place + 1000 * number
-            found = [row["lag"] for row in trends.of("other", name, topic)]
-            assert found == [first + 10, first + 5, first], (name, topic)
+            entries = [row["lag"] for row in trends.of("other", name, topic)]
+            assert entries == [first + 10, first + 5, first], (name, topic)
 
 
 def test_an_unknown_value_stays_unknown_and_other_groups_have_none(filled: Lake) -> None:

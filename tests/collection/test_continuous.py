@@ -45,7 +45,7 @@ def home(tmp_path):
 
 
 def headers(home):
-    return [read_landed(found)["raw.snapshots"].to_pylist()[0] for found in sorted(landed(home))]
+    return [read_landed(item)["raw.snapshots"].to_pylist()[0] for item in sorted(landed(home))]
 
 
 def watching(home, clusters, every, until):
@@ -84,7 +84,7 @@ def test_each_cluster_at_its_own_interval(home):
     assert names.count("seldom") == 1 and names.count("often") == len(reported) - 1
     assert all("FAILED" in line and "connection refused" in line for line in reported)
     assert [row["snapshot_id"] for row in headers(home)] == sorted(
-        found.snapshot_id for found in landed(home)
+        item.snapshot_id for item in landed(home)
     )
     assert len(headers(home)) == len(reported)
 
@@ -173,7 +173,7 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
     for _ in range(8):
         snapshots.take_snapshots(Shared.of_home(home), [cluster])
     depth = DeepOptions(client_reports=False)
-    without_turns = [each and replace(each, turn=0) for each in given]
+    without_turns = [item and replace(item, turn=0) for item in given]
     assert without_turns == [depth, depth, None, None, depth, None, None, depth]
 
 
@@ -284,10 +284,10 @@ def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monk
     """Whatever a name server calls a cluster, and whatever Arrow makes of it."""
     caplog.set_level(logging.CRITICAL)
 
-    def refuse(place, found):
-        if found.cluster == "broken":
+    def refuse(place, value):
+        if value.cluster == "broken":
             raise ValueError("no such type")
-        land(place, found)
+        land(place, value)
 
     monkeypatch.setattr("collection.continuous.land", refuse)
     clusters = [Cluster((GONE,), "broken"), Cluster((GONE,), "gone")]
@@ -317,13 +317,13 @@ def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
         Cluster((GONE,), "gone"),
     ]
     taken = snapshots.take_snapshots(Shared.of_home(home), clusters)
-    found = {snapshot.cluster: snapshot.problems[0].message for snapshot in taken}
-    assert found["no-account"].endswith(
+    messages = {snapshot.cluster: snapshot.problems[0].message for snapshot in taken}
+    assert messages["no-account"].endswith(
         "acl.access_key_env: this environment variable is not set, or empty"
     )
-    assert found["broken"] == "RuntimeError: a mistake"
-    assert "connection refused" in found["gone"]
-    assert len(found) == 3
+    assert messages["broken"] == "RuntimeError: a mistake"
+    assert "connection refused" in messages["gone"]
+    assert len(messages) == 3
     assert {snapshot.status for snapshot in taken} == {"FAILED"}
 
 

@@ -106,8 +106,8 @@ def test_a_full_disk_costs_a_collector_no_memory(state, tmp_path):
     for minute in (1, 2):
         Memory.of(kept, TARGET).learn(snapshot(START, Minute(minute)), is_deep=True)
         assert Memory.of(kept, "another").cluster is None
-    found = Memory.of(kept, TARGET)
-    assert (found.collected_at, found.deep_turns) == (minutes(2), 2)
+    memory = Memory.of(kept, TARGET)
+    assert (memory.collected_at, memory.deep_turns) == (minutes(2), 2)
     (line,) = warned
     assert line.startswith("No space left on device (collector/")
     assert line.endswith("; going on with what this process remembers")
@@ -163,12 +163,12 @@ def test_an_old_address_stays_until_the_new_one_responds(state):
 
 def of_broker_a(*members, minute=0):
     """A snapshot of the members (id, address, version) of one broker group."""
-    found = snapshot(START, Minute(minute))
-    found.brokers = [
+    broker_a = snapshot(START, Minute(minute))
+    broker_a.brokers = [
         Broker("broker-a", broker_id, address, version=version)
         for broker_id, address, version in members
     ]
-    return found
+    return broker_a
 
 
 def test_two_targets_have_two_memories(state):
@@ -193,8 +193,8 @@ def missed(state, target, brokers, now):
     info = ClusterInfo(groups, {"past": sorted(groups)})
     wanted = ClusterTarget(("n:1",), remembered=memory.remembered(now), kin=memory.kin(now))
     readings = expected_readings(info, "n:1", wanted, Problems())
-    found = ((it.broker, it.broker_id, it.address) for it in readings)
-    return tuple(each for each in found if each[2] not in brokers.values())
+    entries = ((it.broker, it.broker_id, it.address) for it in readings)
+    return tuple(entry for entry in entries if entry[2] not in brokers.values())
 
 
 def test_a_renamed_cluster_still_misses_former_brokers(state):

@@ -96,7 +96,7 @@ def test_a_holder_is_fresh_for_two_of_its_intervals(
     monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
     remember(shared, age, every)
     taken = take_snapshots(shared, [GONE])
-    assert [each.status for each in taken] == ([] if is_served else ["FAILED"])
+    assert [item.status for item in taken] == ([] if is_served else ["FAILED"])
 
 
 def test_a_hanging_process_is_no_longer_waited_for(shared, holder, monkeypatch):
@@ -148,7 +148,7 @@ def test_a_run_that_waited_takes_no_snapshot_right_after_another(shared, age, wa
 def test_a_lease_that_is_freed_after_the_attempt_is_taken(home, shared):
     remember(shared, age=5)
     freed = Shared(FreedLeases(home), shared.state)
-    assert [each.status for each in take_snapshots(freed, [GONE])] == ["FAILED"]
+    assert [item.status for item in take_snapshots(freed, [GONE])] == ["FAILED"]
 
 
 def test_a_lease_ends_with_its_snapshot(shared):

@@ -41,13 +41,13 @@ def test_what_is_refused_waits_and_lands_in_order(home, refusing):
         waiting.land(snapshots[0])
     assert waiting.is_any()
     refusing.root.unlink()
-    for each in snapshots[1:]:
-        waiting.land(each)
+    for item in snapshots[1:]:
+        waiting.land(item)
     assert ids(refusing) == [], "none lands before those that wait"
     assert waiting.land_waiting(0) == 1
     assert ids(refusing) == [snapshots[0].snapshot_id]
     assert waiting.land_waiting(60) == 2
-    assert ids(refusing) == [each.snapshot_id for each in snapshots]
+    assert ids(refusing) == [item.snapshot_id for item in snapshots]
     assert not waiting.is_any()
     assert not any((home.path / "waiting").rglob("*.parquet"))
 
@@ -73,10 +73,10 @@ def test_a_later_process_lands_what_waited(home, refusing, tmp_path):
     assert Waiting(refusing, home, "a/b").land_waiting(60) == 1
     other = Disk(tmp_path / "other")
     land(other, taken(1))
-    (found,), (expected,) = landed(refusing), landed(other)
-    assert found.files().keys() == expected.files().keys()
+    (item,), (expected,) = landed(refusing), landed(other)
+    assert item.files().keys() == expected.files().keys()
     for table, path in expected.files().items():
-        assert found.files()[table].read_bytes() == path.read_bytes(), table
+        assert item.files()[table].read_bytes() == path.read_bytes(), table
 
 
 def test_what_landed_before_a_kill_is_not_landed_twice(home, refusing):

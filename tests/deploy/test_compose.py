@@ -111,7 +111,7 @@ def test_the_engine_is_where_runs_seek_it():
 @pytest.mark.parametrize("process", Process)
 def test_a_process_has_the_secrets_that_it_needs_and_no_other(process):
     files = [file.removeprefix("compose/") for file in OURS[process]["env_file"]]
-    assert sorted(files) == sorted(f"{each.name}.env" for each in purposes_of(process))
+    assert sorted(files) == sorted(f"{purpose.name}.env" for purpose in purposes_of(process))
     for purpose in PURPOSES:
         assert variables(f"compose/{purpose.name}.env").keys() <= set(purpose.variables)
 

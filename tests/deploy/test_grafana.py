@@ -20,9 +20,9 @@ def test_the_committed_files_are_what_the_code_makes() -> None:
 
 @pytest.mark.parametrize("text", MADE.values(), ids=MADE)
 def test_every_expression_names_an_exported_metric(text: str) -> None:
-    found = expressions(text)
-    assert found
-    for expression in found:
+    texts = expressions(text)
+    assert texts
+    for expression in texts:
         names = re.findall(r"\b(?:rocketmq|tidemark)_\w+", expression)
         assert names and set(names) <= set(LABELS), expression
 
@@ -37,5 +37,5 @@ def test_every_selected_label_is_one_of_its_metric(text: str) -> None:
 @pytest.mark.parametrize("text", MADE.values(), ids=MADE)
 def test_panels_do_not_overlap(text: str) -> None:
     panels = json.loads(text)["panels"]
-    places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in panels]
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
     assert len(places) == len(set(places)) > 4

@@ -46,8 +46,8 @@ def kinds(values: Path, kind: str) -> dict[str, dict[str, Any]]:
 
 
 def pods(values: Path) -> dict[str, dict[str, Any]]:
-    found = kinds(values, "Deployment")
-    return {name: it["spec"]["template"]["spec"] for name, it in found.items()}
+    rows = kinds(values, "Deployment")
+    return {name: it["spec"]["template"]["spec"] for name, it in rows.items()}
 
 
 def test_files_of_the_chart_are_those_of_the_image():

@@ -30,12 +30,12 @@ def needed() -> set[str]:
     """Every package that the project needs outside development, and what those need."""
     project = PROJECT["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
-    todo, found = [Requirement(text) for text in wanted], set()
+    todo, entries = [Requirement(text) for text in wanted], set()
     seen: set[tuple[str, str]] = set()
     while todo:
         requirement = todo.pop()
         name = canonicalize_name(requirement.name)
-        found.add(name)
+        entries.add(name)
         for extra in ("", *requirement.extras):
             if (name, extra) in seen:
                 continue
@@ -44,7 +44,7 @@ def needed() -> set[str]:
                 below = Requirement(text)
                 if not below.marker or below.marker.evaluate({"extra": extra}):
                     todo.append(below)
-    return found
+    return entries
 
 
 def test_both_locks_have_the_same_versions():

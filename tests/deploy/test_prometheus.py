@@ -48,9 +48,9 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def prometheus(board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("prometheus")
-    with scraping(board, board_home.CLUSTER, folder) as found:
-        until(lambda: found.query("count_over_time(tidemark_build_info[5m]) >= 2"), "two scrapes")
-        yield found
+    with scraping(board, board_home.CLUSTER, folder) as result:
+        until(lambda: result.query("count_over_time(tidemark_build_info[5m]) >= 2"), "two scrapes")
+        yield result
 
 
 def run(*command: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -73,8 +73,8 @@ def test_promtool_finds_fault_only_with_names_of_others(board: str) -> None:
     """Names of the exporter and of brokers are theirs; our own follow Prometheus' conventions."""
     with urllib.request.urlopen(f"http://{board}/metrics", timeout=60) as response:
         page = response.read().decode()
-    found = run(installed("promtool"), "check", "metrics", text=page)
-    faults = [line for line in (found.stdout + found.stderr).splitlines() if line.strip()]
+    process = run(installed("promtool"), "check", "metrics", text=page)
+    faults = [line for line in (process.stdout + process.stderr).splitlines() if line.strip()]
     others = {
         m.name for source, m in metrics_of(SOURCES) if source.family in ("native", "exporter")
     }
@@ -109,17 +109,17 @@ def test_recorded_series_have_values(prometheus: Prometheus) -> None:
 
 def known(kind: str) -> list[Any]:
     return [
-        pytest.param(expression, id=f"{each['from']}: {expression}")
-        for each in EXPRESSIONS
-        for expression in each.get(kind, ())
+        pytest.param(expression, id=f"{item['from']}: {expression}")
+        for item in EXPRESSIONS
+        for expression in item.get(kind, ())
     ]
 
 
 @pytest.mark.parametrize("expression", known("answered"))
 def test_known_expressions_are_answered(prometheus: Prometheus, expression: str) -> None:
-    found = prometheus.query(expression.replace("$where", WHERE))
-    assert found
-    assert not [each for each in found if each["value"][1] == "NaN"]
+    rows = prometheus.query(expression.replace("$where", WHERE))
+    assert rows
+    assert not [row for row in rows if row["value"][1] == "NaN"]
 
 
 @pytest.mark.parametrize("expression", known("unanswered"))

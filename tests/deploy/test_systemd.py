@@ -70,13 +70,13 @@ def test_services_are_hardened(units):
 
 
 def test_commands_are_taken_by_their_programs():
-    found = 0
+    number = 0
     for unit in UNITS.glob("*.service"):
         (line,) = re.findall(r"(?m)^ExecStart=(.*)$", unit.read_text())
         program, *arguments = shlex.split(line)
         assert mistake([program.removeprefix(f"{PROGRAMS}/"), *arguments]) is None, unit.name
-        found += 1
-    assert found == 6
+        number += 1
+    assert number == 6
 
 
 def test_variables_are_settings():

@@ -52,6 +52,6 @@ def embedded_rows(tmp_path_factory, spark_engine):
         for minutes in HALVES:
             put(home, START, minutes)
             embedded.tick()
-        found = computed(embedded.lake)
-    assert found["progress.queues"]
-    return found
+        rows = computed(embedded.lake)
+    assert rows["progress.queues"]
+    return rows

@@ -77,10 +77,10 @@ def ticked(deployment):
 
 
 def test_rows_are_those_of_a_home_without_servers(ticked, embedded_rows):
-    found = computed(ticked.lake)
-    assert found.keys() == embedded_rows.keys()
+    mapping = computed(ticked.lake)
+    assert mapping.keys() == embedded_rows.keys()
     for table, rows in embedded_rows.items():
-        assert found[table] == rows, table
+        assert mapping[table] == rows, table
 
 
 def test_no_file_of_a_table_or_a_snapshot_lies_in_the_home(ticked):

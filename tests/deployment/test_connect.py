@@ -145,10 +145,10 @@ def ticked(deployment):
 
 
 def test_rows_are_those_of_a_home_without_servers(ticked, embedded_rows):
-    found = computed(ticked.lake)
-    assert found.keys() == embedded_rows.keys()
+    mapping = computed(ticked.lake)
+    assert mapping.keys() == embedded_rows.keys()
     for table, rows in embedded_rows.items():
-        assert found[table] == rows, table
+        assert mapping[table] == rows, table
 
 
 def test_every_worker_computed(ticked, cluster):
@@ -253,22 +253,22 @@ def _everything(deployment: Deployment, cluster: Standalone) -> Iterator[tuple[s
     url = make_url(deployment.storage)
     for name in ("dagster", "rest"):
         dump = [str(postgresql_binaries() / "pg_dump"), "-h", str(url.host), "-p", str(url.port)]
-        found = subprocess.run(
+        process = subprocess.run(
             [*dump, "-U", str(url.username), name],
             env=os.environ | {"PGPASSWORD": str(url.password)},
             capture_output=True,
             check=True,
         )
-        assert len(found.stdout) > 10_000
-        yield f"database {name}", found.stdout
+        assert len(process.stdout) > 10_000
+        yield f"database {name}", process.stdout
 
 
 def _commands() -> dict[int, str]:
     """The command lines of the servers and the executors, which are all children of the tests."""
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # one that has ended has none
-            found[process.pid] = " ".join(process.cmdline())
-    assert any("SparkConnectServer" in each for each in found.values())
-    assert any("CoarseGrainedExecutorBackend" in each for each in found.values())
-    return found
+            commands[process.pid] = " ".join(process.cmdline())
+    assert any("SparkConnectServer" in command for command in commands.values())
+    assert any("CoarseGrainedExecutorBackend" in command for command in commands.values())
+    return commands

@@ -80,13 +80,13 @@ def process(arguments, log, env):
 def until(done, processes):
     """Wait for a condition while processes run, each with its log; none may end before."""
     deadline = time.monotonic() + SECONDS
-    while not (found := done()):
+    while not (result := done()):
         running = all(process.poll() is None for process in processes)
         assert running and time.monotonic() < deadline, "\n".join(
             f"{log}: {log.read_text(errors='replace')[-3000:]}" for log in processes.values()
         )
         time.sleep(1)
-    return found
+    return result
 
 
 @pytest.mark.slow
@@ -126,8 +126,8 @@ def test_a_scheduled_tick_succeeds_in_an_operators_dagster(tmp_path, operator, s
             with process(daemon, logs[1], env) as runs:
                 both = {server: logs[0], runs: logs[1]}
                 (tick, *_) = until(lambda: instance.get_runs(ticks), both)
-        found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
-        assert {"cluster": "lab", "status": "FAILED"} in found
+        rows = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
+        assert {"cluster": "lab", "status": "FAILED"} in rows
         assert "dagster/max_runtime" in tick.tags
         # The command line records its runs there too.
         before = _runs(operator)
@@ -170,8 +170,8 @@ def test_ticks_and_a_backfill_from_the_ui_take_turns_under_dagster_dev(tmp_path,
             backfill = launched_backfill(port, hours=24)
             until(lambda: instance.get_backfill(backfill).status.value in ENDED, {dev: log})
             assert_ticks_have_their_turn(instance, backfill, hours=24)
-        found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
-        assert {"cluster": "lab", "status": "FAILED"} in found
+        rows = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
+        assert {"cluster": "lab", "status": "FAILED"} in rows
 
 
 SCHEDULED = dg.RunsFilter(

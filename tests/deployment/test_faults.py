@@ -124,9 +124,9 @@ class Deployment:
             done = run(self.home("ticks"), ["tick", "--no-collect"], **self.settings)
             printed.append(done.stderr)
             if not done.returncode:
-                found = Counter(row["snapshot_id"] for row in rows_of(self.lake)[SNAPSHOTS.name])
-                if found.keys() >= set(before):
-                    assert set(found.values()) == {1}
+                counts = Counter(row["snapshot_id"] for row in rows_of(self.lake)[SNAPSHOTS.name])
+                if counts.keys() >= set(before):
+                    assert set(counts.values()) == {1}
                     return
         raise AssertionError("\n".join(printed))
 
@@ -161,12 +161,12 @@ class Connect:
 
     def _processes(self, name: str) -> list[psutil.Process]:
         """Return the processes whose command line contains the name."""
-        found = []
+        processes = []
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # one that has ended has no command line
                 if name in " ".join(process.cmdline()):
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
 
 def rows_of(lake: Lake) -> dict[str, list[dict]]:
@@ -320,7 +320,7 @@ def test_rows_are_those_of_a_home_without_faults(parts, spark_engine, tmp_path):
     parts.end_collector()
     done = run(parts.home("ticks"), ["tick", "--no-collect"], **parts.settings)
     assert done.returncode == 0, done.stderr
-    found = rows_of(parts.lake)
+    mapping = rows_of(parts.lake)
     home = Home.of(tmp_path / "home")
     shutil.copytree(parts.bucket_folder, home.landing)
     with warmed(home, spark_engine) as embedded:
@@ -328,4 +328,4 @@ def test_rows_are_those_of_a_home_without_faults(parts, spark_engine, tmp_path):
         expected = rows_of(embedded.lake)
     assert len(expected[SNAPSHOTS.name]) == len(parts.landed()) > 10
     for table, of_table in expected.items():
-        assert found[table] == of_table, table
+        assert mapping[table] == of_table, table

@@ -33,7 +33,7 @@ def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path):
         with lake.held:
             lake.append(TABLE, [row(2)])
             assert "the lease 'run' was lost with the connection" in refused(process)
-        assert [found["max_offset"] for found in lake.read(TABLE).to_pylist()] == [2]
+        assert [item["max_offset"] for item in lake.read(TABLE).to_pylist()] == [2]
 
 
 def end_session_of_lease(uri):

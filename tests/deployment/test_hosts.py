@@ -58,7 +58,7 @@ def database(tmp_path_factory):
 
 @pytest.fixture
 def hosts(tmp_path, database):
-    found = []
+    entries = []
     for name in ("a", "b"):
         home = Home.of(tmp_path / name)
         home.make()
@@ -69,8 +69,8 @@ def hosts(tmp_path, database):
             "TIDEMARK_WAREHOUSE": (tmp_path / "warehouse").as_uri(),
             "PYTHONUNBUFFERED": "1",
         }
-        found.append(Host(home, settings))
-    return found
+        entries.append(Host(home, settings))
+    return entries
 
 
 def test_another_host_collects_within_two_intervals_of_a_kill(hosts):
@@ -131,8 +131,8 @@ def test_a_tick_waits_for_the_run_of_another_host(hosts, database):
 def test_a_silence_of_one_host_holds_on_all(hosts):
     first, second = hosts
     first.run("incidents", "silence", "--for", "1h", "--topic", "orders", "--author", "eve")
-    (found,) = json.loads(second.run("incidents", "silences", "--format", "json"))
-    assert found["author"] == "eve"
-    second.run("incidents", "unsilence", found["silence_id"])
+    (item,) = json.loads(second.run("incidents", "silences", "--format", "json"))
+    assert item["author"] == "eve"
+    second.run("incidents", "unsilence", item["silence_id"])
     assert json.loads(first.run("incidents", "silences", "--format", "json")) == []
     assert not (first.home.path / "silences.json").exists()

@@ -48,10 +48,10 @@ def test_rows_are_those_that_a_disk_gives(lake, tmp_path):
     assert not lake.home.landing.exists()
     assert load(lake).rows == load(on_disk).rows
     for table in raw.ALL:
-        found, expected = (
-            sorted(map(str, each.read(table).to_pylist())) for each in (lake, on_disk)
+        texts, expected = (
+            sorted(map(str, value.read(table).to_pylist())) for value in (lake, on_disk)
         )
-        assert found == expected, table.name
+        assert texts == expected, table.name
     assert load(lake).snapshots == []
 
 

@@ -107,8 +107,8 @@ def test_the_code_server_responds_to_the_probe_of_a_platform(started):
     chart = (DEPLOY / "helm" / "tidemark" / "templates" / "code.yaml").read_text()
     assert "service: DagsterApi" in chart
     with grpc.insecure_channel(f"127.0.0.1:{started.ports['4000']}") as channel:
-        found = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=10)
-    assert found.status == HealthCheckResponse.SERVING
+        check = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=10)
+    assert check.status == HealthCheckResponse.SERVING
 
 
 def test_the_board_serves_whoever_has_the_token(started):
@@ -255,9 +255,9 @@ def computes(made: Host, snapshots: set[str]) -> None:
     def computed() -> bool:
         shown = made.run("tidemark", "show", "progress.snapshots", "--format", "json")
         assert shown.returncode == 0, shown.stderr
-        found = [row["snapshot_id"] for row in json.loads(shown.stdout)]
-        assert len(found) == len(set(found))
-        return snapshots <= set(found)
+        content = [row["snapshot_id"] for row in json.loads(shown.stdout)]
+        assert len(content) == len(set(content))
+        return snapshots <= set(content)
 
     ready(made, "daemon", computed)
 
@@ -270,7 +270,7 @@ def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
         ended.wait(60)
     ticked = started.run("tidemark", "tick", "--no-collect")
     assert ticked.returncode == 0, ticked.stderr
-    found = rows_of(lake_of(started, store, tmp_path))
+    mapping = rows_of(lake_of(started, store, tmp_path))
     home = Home.of(tmp_path / "home")
     for folder in landed_folders(store):
         # Not the whole tree: a bucket keeps what a killed collector left unfinished.
@@ -280,7 +280,7 @@ def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
         expected = rows_of(embedded.lake)
     assert len(expected["progress.snapshots"]) == len(landed_ids(store)) > 2
     for table, of_table in expected.items():
-        assert found[table] == of_table, table
+        assert mapping[table] == of_table, table
     shown = get_groups(started)
     newest = max(row["observed_at"] for row in expected["progress.groups"])
     lags = {

@@ -33,13 +33,13 @@ def lines_of_code(page: Path) -> Iterator[str]:
 
 
 def tidemark_lines() -> list[tuple[str, str]]:
-    found = []
+    entries = []
     for page in PAGES:
         for line in lines_of_code(page):
             match = re.match(r"(?:\.venv/bin/)?tidemark (.+)", line.split(" #")[0].strip())
             if match:
-                found.append((page.relative_to(ROOT).as_posix(), match[1]))
-    return found
+                entries.append((page.relative_to(ROOT).as_posix(), match[1]))
+    return entries
 
 
 @cache
@@ -58,7 +58,7 @@ def test_command_and_options_exist(page: str, line: str) -> None:
     known = known_commands()
     path = next((p for p in (" ".join(words[:2]), words[0]) if p in known), None)
     if path is None:  # a group, named alone: `tidemark incidents`
-        assert any(each.startswith(f"{words[0]} ") for each in known), f"{page}: tidemark {line}"
+        assert any(text.startswith(f"{words[0]} ") for text in known), f"{page}: tidemark {line}"
         assert len(words) == 1 or words[1].isupper(), f"{page}: tidemark {line}"
         return
     allowed = {"--help"}
@@ -69,13 +69,13 @@ def test_command_and_options_exist(page: str, line: str) -> None:
 
 
 def shown() -> list[tuple[str, str, str]]:
-    found = []
+    entries = []
     for page, line in tidemark_lines():
         words = shlex.split(line.replace("[", " ").replace("]", " "))
         if words[0] == "show" and len(words) > 1 and "." in words[1]:
             where = words[words.index("--where") + 1] if "--where" in words else "true"
-            found.append((page, words[1], where))
-    return found
+            entries.append((page, words[1], where))
+    return entries
 
 
 @pytest.mark.parametrize(("page", "table", "where"), shown())

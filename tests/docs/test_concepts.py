@@ -21,7 +21,7 @@ CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
     ],
 )
 def test_each_state_has_its_row(table: Table, column: str, page: str) -> None:
-    (comment,) = (each.comment for each in table.columns if each.name == column)
+    (comment,) = (item.comment for item in table.columns if item.name == column)
     states = [state.strip() for state in comment.split("|")]
     rows = re.findall(r"^\| `(\w+)` \|", (CONCEPTS / page).read_text(), re.MULTILINE)
     assert len(states) > 2

@@ -63,10 +63,14 @@ def test_the_suite_of_the_page_has_no_mistake(
     monkeypatch.chdir(tmp_path)
     exec(example, {})
 
-    found, mistakes = brought_suites.read(tmp_path / "quality" / "gx" / "expectations")
+    brought_expectations, mistakes = brought_suites.read(
+        tmp_path / "quality" / "gx" / "expectations"
+    )
 
     assert mistakes == []
-    assert [each.name for each in found["progress.groups"]] == [
+    assert [
+        brought_expectation.name for brought_expectation in brought_expectations["progress.groups"]
+    ] == [
         "lag_is_small",
         "expect_column_values_to_match_regex_consumer_group",
     ]

@@ -41,7 +41,7 @@ def test_each_promise_names_tests_that_exist(page: str) -> None:
         assert named, promise
         for file, name in named:
             tree = ast.parse((ROOT / file).read_text())
-            assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+            assert name in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
 
 
 def test_bounds_of_the_board_are_those_of_the_code() -> None:

@@ -13,8 +13,8 @@ MOST_LINES = 120
 
 def blocks(text: str) -> list[str]:
     """Return the code blocks without comments."""
-    found = re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
-    return [re.sub(r" +#.*", "", block) for block in found]
+    matches = re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
+    return [re.sub(r" +#.*", "", block) for block in matches]
 
 
 def links(text: str) -> list[str]:

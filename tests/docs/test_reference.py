@@ -33,22 +33,22 @@ def reference() -> dict[str, str]:
 
 def sections(page: str) -> dict[str, list[list[str]]]:
     """Return heading to the cells of each row below it."""
-    found: dict[str, list[list[str]]] = {}
+    texts: dict[str, list[list[str]]] = {}
     heading = ""
     for line in page.splitlines():
         if line.startswith("#"):
             heading = line.lstrip("#").strip()
-            found[heading] = []
+            texts[heading] = []
         elif line.startswith("| ") and heading:
             cells = re.split(r"(?<!\\)\|", line)[1:-1]
-            found[heading].append([cell.strip().replace("\\|", "|") for cell in cells])
-    return found
+            texts[heading].append([cell.strip().replace("\\|", "|") for cell in cells])
+    return texts
 
 
 def test_every_column_of_every_table_has_its_row(reference: dict[str, str]) -> None:
-    found = sections(reference["tables"])
+    texts = sections(reference["tables"])
     for table in TABLES.values():
-        rows = {row[0]: row for row in found[table.name]}
+        rows = {row[0]: row for row in texts[table.name]}
         for column in table.columns:
             assert rows[f"`{column.name}`"] == [
                 f"`{column.name}`",
@@ -60,18 +60,20 @@ def test_every_column_of_every_table_has_its_row(reference: dict[str, str]) -> N
 
 
 def test_every_expectation_has_its_row(reference: dict[str, str]) -> None:
-    found = sections(reference["expectations"])
+    texts = sections(reference["expectations"])
     for table, declared in AUDIT_EXPECTATIONS.items():
-        rows = {row[0]: row[1] for row in found[table]}
-        assert {f"`{each.name}`": each.severity for each in declared}.items() <= rows.items()
+        rows = {row[0]: row[1] for row in texts[table]}
+        assert {
+            f"`{expectation.name}`": expectation.severity for expectation in declared
+        }.items() <= rows.items()
 
 
 def test_every_command_and_option_has_its_row(reference: dict[str, str]) -> None:
-    found = sections(reference["commands"])
+    texts = sections(reference["commands"])
     paths = dict(commands())
     assert {path.split()[0] for path in paths} == COMMANDS.keys()
     for path, command in paths.items():
-        rows = " ".join(row[0] for row in found[f"tidemark {path}"])
+        rows = " ".join(row[0] for row in texts[f"tidemark {path}"])
         for option in options(command):
             assert option.human_readable_name in rows or option.opts[0] in rows
 
@@ -87,9 +89,9 @@ def test_every_setting_has_its_row(reference: dict[str, str]) -> None:
 
 
 def test_every_rule_kind_has_its_section(reference: dict[str, str]) -> None:
-    found = sections(reference["rule-kinds"])
+    texts = sections(reference["rule-kinds"])
     for name, kind in KINDS.items():
-        facts = dict(found[name])
+        facts = dict(texts[name])
         assert facts.get("next step", "") == " ".join(kind.hint.split())
         assert facts["true"] == ("below the threshold" if kind.below else "above the threshold")
 
@@ -104,8 +106,8 @@ def test_every_ready_made_rule_has_its_row(reference: dict[str, str]) -> None:
 
 
 def test_every_module_has_a_first_docstring_line(reference: dict[str, str]) -> None:
-    found = sections(reference["modules"])
-    rows = {row[0].strip("`"): row[1] for room in ROOMS for row in found[room][2:]}
+    texts = sections(reference["modules"])
+    rows = {row[0].strip("`"): row[1] for room in ROOMS for row in texts[room][2:]}
     modules = set(module_names())
     assert rows.keys() == modules
     assert [name for name, line in rows.items() if not line.endswith((".", "?"))] == []

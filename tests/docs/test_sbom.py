@@ -9,20 +9,22 @@ from docs.generate.sbom import ROOT, bill, made
 from spark.session.packages import SHA256
 
 BILL = json.loads(made())
-PACKAGES = {each["name"]: each for each in BILL["components"] if "pypi" in each["purl"]}
+PACKAGES = {
+    component["name"]: component for component in BILL["components"] if "pypi" in component["purl"]
+}
 
 
 def pinned(lock: str) -> dict[str, tuple[str, set[str]]]:
     """Package to version and checksums, by the words of a lock."""
-    found: dict[str, tuple[str, set[str]]] = {}
+    pairs: dict[str, tuple[str, set[str]]] = {}
     name = ""
     for word in (ROOT / "requirements" / lock).read_text().replace("\\", " ").split():
         if word.startswith("--hash=sha256:"):
-            found[name][1].add(word.removeprefix("--hash=sha256:"))
+            pairs[name][1].add(word.removeprefix("--hash=sha256:"))
         elif "==" in word:
             name, version = word.split("==")
-            found[name] = (version, set())
-    return found
+            pairs[name] = (version, set())
+    return pairs
 
 
 def test_each_locked_package_is_listed_with_its_checksums():
@@ -32,16 +34,16 @@ def test_each_locked_package_is_listed_with_its_checksums():
         package = PACKAGES[name]
         assert package["version"] == version
         (files,) = package["externalReferences"]
-        assert {each["content"] for each in files["hashes"]} == checksums and checksums, name
-    deployed = {name for name, each in PACKAGES.items() if each["scope"] == "required"}
+        assert {item["content"] for item in files["hashes"]} == checksums and checksums, name
+    deployed = {name for name, value in PACKAGES.items() if value["scope"] == "required"}
     assert deployed == pinned("runtime.txt").keys()
 
 
 def test_each_jar_of_spark_is_listed_with_its_checksum():
     jars = {
-        f"{each['group']}:{each['name']}:{each['version']}": each["hashes"]
-        for each in BILL["components"]
-        if "maven" in each["purl"]
+        f"{component['group']}:{component['name']}:{component['version']}": component["hashes"]
+        for component in BILL["components"]
+        if "maven" in component["purl"]
     }
     assert jars == {
         package: [{"alg": "SHA-256", "content": checksum}] for package, checksum in SHA256.items()
@@ -57,24 +59,27 @@ def test_it_is_what_cyclonedx_requires():
         *("bomFormat", "specVersion", "version", "serialNumber", "metadata", "components")
     }
     components = [BILL["metadata"]["component"], *BILL["components"]]
-    references = [each["bom-ref"] for each in components]
+    references = [component["bom-ref"] for component in components]
     assert len(references) == len(set(references))
-    for each in components:
-        assert each.keys() <= {
+    for component in components:
+        assert component.keys() <= {
             *("type", "bom-ref", "group", "name", "version", "purl", "scope", "hashes"),
             "externalReferences",
         }
-        assert each["type"] in ("application", "library")
-        assert each["purl"] == each["bom-ref"]
-        if "pypi" in each["purl"]:
-            assert each["purl"] == f"pkg:pypi/{canonicalize_name(each['name'])}@{each['version']}"
-        assert each.get("scope", "required") in ("required", "excluded")
-        hashes = [*each.get("hashes", ())]
-        for reference in each.get("externalReferences", ()):
-            assert reference["type"] == "distribution" and reference["url"] == each["purl"]
+        assert component["type"] in ("application", "library")
+        assert component["purl"] == component["bom-ref"]
+        if "pypi" in component["purl"]:
+            assert (
+                component["purl"]
+                == f"pkg:pypi/{canonicalize_name(component['name'])}@{component['version']}"
+            )
+        assert component.get("scope", "required") in ("required", "excluded")
+        hashes = [*component.get("hashes", ())]
+        for reference in component.get("externalReferences", ()):
+            assert reference["type"] == "distribution" and reference["url"] == component["purl"]
             hashes += reference.get("hashes", ())
-        for found in hashes:
-            assert found["alg"] == "SHA-256" and re.fullmatch("[0-9a-f]{64}", found["content"])
+        for item in hashes:
+            assert item["alg"] == "SHA-256" and re.fullmatch("[0-9a-f]{64}", item["content"])
 
 
 def test_the_same_locks_give_the_same_file_and_others_another():

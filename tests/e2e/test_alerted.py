@@ -82,12 +82,12 @@ def notified(hook, mails, state):
 
 
 def incident(warm):
-    (found,) = [
+    (item,) = [
         row
         for row in warm.lake.read(INCIDENTS).to_pylist()
         if (row["rule"], row["subject"]) == ("nobody-online", SUBJECT)
     ]
-    return found
+    return item
 
 
 def test_consumers_die_and_come_back(warm_home, steady, monkeypatch):

@@ -43,9 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         suite = gx.ExpectationSuite(table)
         suite.add_expectation(gxe.ExpectColumnValuesToBeBetween(**SMALL))
         context.suites.add(suite)
-    found = root / "gx" / "expectations"
-    (found / "raw.topics.json").write_text("{")
-    return found
+    path = root / "gx" / "expectations"
+    (path / "raw.topics.json").write_text("{")
+    return path
 
 
 def checks(home: Home) -> dict[tuple[str, str], dg.AssetCheckEvaluation]:
@@ -53,12 +53,15 @@ def checks(home: Home) -> dict[tuple[str, str], dg.AssetCheckEvaluation]:
     with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
         (newest,) = instance.get_runs(limit=1)
         events = [entry.dagster_event for entry in instance.all_logs(newest.run_id)]
-    found = [
+    evaluations = [
         event.asset_check_evaluation_data
         for event in events
         if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
     ]
-    return {(".".join(each.asset_key.path), each.check_name): each for each in found}
+    return {
+        (".".join(evaluation.asset_key.path), evaluation.check_name): evaluation
+        for evaluation in evaluations
+    }
 
 
 def test_tick_fails_the_check_of_a_brought_expectation(home: Warm, folder: Path) -> None:
@@ -66,13 +69,13 @@ def test_tick_fails_the_check_of_a_brought_expectation(home: Warm, folder: Path)
 
     assert done.returncode == 0, done.stderr
     assert f"left out: {folder / 'raw.topics.json'}:1:2: is not JSON" in done.stderr
-    found = checks(home.home)
-    check = found["progress.queues", "lag_is_small"]
+    texts = checks(home.home)
+    check = texts["progress.queues", "lag_is_small"]
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     sample = check.metadata["sample"].value["lag_is_small"]
     assert sample and all(row["lag"] > 0 for row in sample)
-    assert found["progress.queues", "consumer_offset_le_max_offset"].passed
-    assert "lag_is_small" in found["progress.queues", "expectations"].metadata[
+    assert texts["progress.queues", "consumer_offset_le_max_offset"].passed
+    assert "lag_is_small" in texts["progress.queues", "expectations"].metadata[
         "failed_expectations"
     ].value.split(", ")
     (broken,) = rows(home.lake, "quality.results", expectation="suites_are_usable")
@@ -124,11 +127,11 @@ def test_audit_shows_a_brought_expectation_in_data_docs(home: Warm, folder: Path
     settings = {"TIDEMARK_EXPECTATIONS": str(folder)}
     dagster_job(home.home, "audit", settings=settings, validate_hour=hour)
 
-    found = checks(home.home)
-    assert not found["progress.groups", "lag_is_small"].passed
-    check = found["quality.results", "hourly"]
+    texts = checks(home.home)
+    assert not texts["progress.groups", "lag_is_small"].passed
+    check = texts["quality.results", "hourly"]
     assert "suites_are_usable" in check.metadata["failed_expectations"].value
-    assert ("progress.queues", "lag_is_small") not in found, "ticks have its check"
+    assert ("progress.queues", "lag_is_small") not in texts, "ticks have its check"
     stored = rows(home.lake, "quality.results", expectation="lag_is_small")
     assert {(row["table"], row["success"]) for row in stored} == {
         ("progress.queues", False),

@@ -41,8 +41,8 @@ def tick(home, cluster, name):
 
 
 def shown(home, table, where):
-    found = select(Lake(home), TABLES[table], where, limit=10_000).to_pylist()
-    return json.loads(to_json(found))
+    rows = select(Lake(home), TABLES[table], where, limit=10_000).to_pylist()
+    return json.loads(to_json(rows))
 
 
 def newest(home, name, table):
@@ -170,8 +170,8 @@ def _broadcast(groups):
 
 def _hung_is_raw(home, last):
     where = f"snapshot_id = '{last.snapshot_id}' AND topic = 'lab_hung'"
-    found = shown(home, "raw.consumer_offsets", where)
-    assert found and {row["consumer_offset"] for row in found} == {None}
+    result = shown(home, "raw.consumer_offsets", where)
+    assert result and {row["consumer_offset"] for row in result} == {None}
 
 
 def _same_as_lag(home, cluster, taken):

@@ -33,11 +33,11 @@ def collecting(tmp_path, cluster):
 
 def lines_until(process, status):
     """Return the lines it prints up to the first snapshot of that status, at most 60."""
-    found = []
-    while not found or (found[-1].split()[2] != status and len(found) < 60):
-        found.append(process.stdout.readline())
-        assert found[-1], process.stderr.read()
-    return found
+    lines = []
+    while not lines or (lines[-1].split()[2] != status and len(lines) < 60):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read()
+    return lines
 
 
 @pytest.mark.faults
@@ -55,7 +55,7 @@ def test_it_goes_on_while_a_broker_is_unreachable(collecting, cluster):
     assert process.returncode == 0
     assert all("took too long" in line for line in err.splitlines()), err
     printed += out.splitlines()
-    tables = [read_landed(found) for found in sorted(landed(home))]
+    tables = [read_landed(item) for item in sorted(landed(home))]
     headers = [table["raw.snapshots"].to_pylist()[0] for table in tables]
     assert [header["status"] for header in headers] == [line.split()[2] for line in printed]
     for header, table in zip(headers, tables, strict=True):

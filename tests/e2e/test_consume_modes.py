@@ -121,9 +121,9 @@ def clients_of(cluster: str) -> list[Client]:
     return [client for client in CLUSTERS[cluster][0] if chosen_version() >= client.since]
 
 
-def until(what: str, found: Any) -> None:
+def until(what: str, value: Any) -> None:
     deadline = time.monotonic() + WITHIN_SECONDS
-    while not found():
+    while not value():
         assert time.monotonic() < deadline, f"not within {WITHIN_SECONDS:g} s: {what}"
         time.sleep(0.5)
 
@@ -206,7 +206,7 @@ def at_rest(name: str, folder: Path, warm_home) -> Seen:
         config=CLUSTERS[name][1],
         proxy=proxy,
     )
-    found = Seen()
+    result = Seen()
     try:
         with ExitStack() as stack:
             work = Work(cluster, stack)
@@ -227,7 +227,7 @@ def at_rest(name: str, folder: Path, warm_home) -> Seen:
             land(warm_home.home, collect_snapshot(target))
             begun = {client.name: work.counts(client)[0] for client in clients}
             for client in clients:
-                found.truths[client.name] = work.hang(client)
+                result.truths[client.name] = work.hang(client)
             for client in clients:
                 until(
                     f"{client.name} begins with a message of the second batch",
@@ -238,15 +238,15 @@ def at_rest(name: str, folder: Path, warm_home) -> Seen:
                 land(warm_home.home, collect_snapshot(target))
             for client in clients:
                 held = work.counts(client)[0] - begun[client.name]
-                found.truths[client.name].begun = min(held, UNFINISHED)
+                result.truths[client.name].begun = min(held, UNFINISHED)
     finally:
         cluster.down(graceful=False)
     warm_home.tick()
     rows = select(warm_home.lake, progress.GROUPS, f"cluster = '{name}'", limit=10_000).to_pylist()
     for row in sorted(rows, key=lambda row: row["observed_at"]):
         if row["consumer_group"] == row["topic"]:
-            found.rows.setdefault(row["consumer_group"], []).append(row)
-    return found
+            result.rows.setdefault(row["consumer_group"], []).append(row)
+    return result
 
 
 CELLS = [

@@ -60,8 +60,8 @@ class Failover:
 
 def master(taken: Snapshot) -> str | None:
     """The address of the master, if it responded."""
-    found = [row.address for row in taken.brokers if row.broker_id == 0 and row.version]
-    return found[0] if found else None
+    addresses = [row.address for row in taken.brokers if row.broker_id == 0 and row.version]
+    return addresses[0] if addresses else None
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +80,21 @@ def failover(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Fa
         known: tuple[Remembered, ...] = ()
         if taken:
             known = tuple((row.broker, row.broker_id, row.address) for row in taken[-1].brokers)
-        found = collect_snapshot(ClusterTarget((cluster.namesrv,), NAME, remembered=known))
-        land(warm_home.home, found)
-        taken.append(found)
-        return found
+        snapshot = collect_snapshot(ClusterTarget((cluster.namesrv,), NAME, remembered=known))
+        land(warm_home.home, snapshot)
+        taken.append(snapshot)
+        return snapshot
 
     try:
         cluster.start_workload("steady")
         _until(snapshot, lambda _: _has_synchronized_slave(cluster))
-        before = _until(snapshot, lambda found: len(commits(found)) > 8)
+        before = _until(snapshot, lambda value: len(commits(value)) > 8)
         old = master(before)
         taken[:] = [before]
         faults.kill(cluster, "broker-a")
-        _until(snapshot, lambda found: master(found) not in (None, old))
+        _until(snapshot, lambda value: master(value) not in (None, old))
         snapshot()
-        _until(snapshot, lambda found: len(commits(found)) > 8)
+        _until(snapshot, lambda value: len(commits(value)) > 8)
     finally:
         cluster.down(graceful=False)
     warm_home.tick()
@@ -114,10 +114,10 @@ def _has_synchronized_slave(cluster: LabCluster) -> bool:
 
 def _until(snapshot, condition) -> Snapshot:
     deadline = time.monotonic() + SECONDS
-    while not condition(found := snapshot()):
-        assert time.monotonic() < deadline, found.problems
+    while not condition(result := snapshot()):
+        assert time.monotonic() < deadline, result.problems
         time.sleep(1)
-    return found
+    return result
 
 
 def commits(taken: Snapshot) -> dict[tuple[str, str, int], int]:

@@ -59,11 +59,11 @@ def unfinished(snapshot: Snapshot) -> int:
     return sum(row["lag"] for row in rows_of(snapshot).values())
 
 
-def until(what: str, found: Callable[[], Any]) -> Any:
+def until(what: str, function: Callable[[], Any]) -> Any:
     """Return the first true result within a time that suffices on a busy machine."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        if result := found():
+        if result := function():
             return result
         time.sleep(0.5)
     raise AssertionError(f"not within {SECONDS} s: {what}")

@@ -52,12 +52,12 @@ class Seen:
 
     def row(self, group: str) -> dict[str, object]:
         """The group's row on its topic, as `tidemark lag` has it."""
-        (found,) = (
+        (body,) = (
             row
             for row in group_rows(self.snapshot)
             if row["consumer_group"] == group and not row["topic"].startswith("%RETRY%")
         )
-        return found
+        return body
 
 
 @pytest.fixture(scope="module")

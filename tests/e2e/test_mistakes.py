@@ -148,12 +148,12 @@ def seen(warm_home):
         land(warm_home.home, _snapshot(start + timedelta(minutes=minute), minute))
     done = run(warm_home.home, ["tick", "--no-collect"])
     assert done.returncode == 0, done.stderr
-    found = {
+    rows = {
         table: [row for row in warm_home.lake.read(table).to_pylist() if row["cluster"] == CLUSTER]
         for table in (alerting.INCIDENTS, progress.GROUPS)
     }
-    assert len(found[progress.GROUPS]) > 500
-    return found
+    assert len(rows[progress.GROUPS]) > 500
+    return rows
 
 
 def incidents(seen, name):

@@ -62,10 +62,10 @@ def at(minute):
     return snapshot(START, minute).observed_at
 
 
-def of(found, minute, **equal):
+def of(item, minute, **equal):
     """The rows of a minute with these values."""
     expected_row = {"observed_at": at(minute)} | equal
-    return [row for row in found if all(row[name] == value for name, value in expected_row.items())]
+    return [row for row in item if all(row[name] == value for name, value in expected_row.items())]
 
 
 def test_ticks_load_and_compute_everything_that_has_landed(ticked):
@@ -90,8 +90,8 @@ def test_a_queue_has_the_numbers_that_were_made_up(ticked):
     for broker in ("broker-a", "broker-b"):
         for queue_id in range(3):
             low, high = offsets(minute.at, broker, queue_id)
-            found = rows(ticked, "progress.queues", topic="orders", broker=broker)
-            mine = of(found, minute, queue_id=queue_id)
+            result = rows(ticked, "progress.queues", topic="orders", broker=broker)
+            mine = of(result, minute, queue_id=queue_id)
             by_group = {row["consumer_group"]: row for row in mine}
             assert set(by_group) == {"g-fast", "g-slow", "g-hung", "g-gone", "g-broadcast"}
             slow, hung, gone = (by_group[name] for name in ("g-slow", "g-hung", "g-gone"))
@@ -106,9 +106,9 @@ def test_a_queue_has_the_numbers_that_were_made_up(ticked):
 
 
 def test_a_rate_is_the_difference_over_the_seconds_between(ticked):
-    found = rows(ticked, "progress.queues", topic="orders", broker="broker-b", queue_id=0)
+    result = rows(ticked, "progress.queues", topic="orders", broker="broker-b", queue_id=0)
     first, second, after_gap, broken = (
-        of(found, PAST[number], consumer_group="g-slow")[0] for number in (0, 1, 10, 9)
+        of(result, PAST[number], consumer_group="g-slow")[0] for number in (0, 1, 10, 9)
     )
     assert first["produce_tps"] is None
     assert second["produce_tps"] == pytest.approx(1.0)
@@ -118,8 +118,8 @@ def test_a_rate_is_the_difference_over_the_seconds_between(ticked):
 
 def dated_by(lake, before, after):
     """The commit of g-slow in minute 65 is a message written between two earlier observations."""
-    found = rows(lake, "progress.queues", broker="broker-b", topic="orders", queue_id=0)
-    (row,) = of(found, PAST[5], consumer_group="g-slow")
+    result = rows(lake, "progress.queues", broker="broker-b", topic="orders", queue_id=0)
+    (row,) = of(result, PAST[5], consumer_group="g-slow")
     stored = START + timedelta(minutes=row["consumer_offset"] / 60 - 30)
     assert at(before) < stored < at(after)
     assert abs(row["consumer_at"] - stored) < timedelta(seconds=2)
@@ -134,10 +134,10 @@ def test_a_message_is_dated_by_the_observations_around_it(ticked):
 
 
 def test_conditions_name_what_happened_to_a_queue(ticked):
-    found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-fast")
+    result = rows(ticked, "progress.queues", topic="orders", consumer_group="g-fast")
     for minute in (PAST[4], PAST[5], PAST[10]):
         kinds = {
-            row["broker"]: row["condition"] for row in of(found, minute) if row["queue_id"] == 0
+            row["broker"]: row["condition"] for row in of(result, minute) if row["queue_id"] == 0
         }
         recreated = minute is PAST[5]
         assert kinds == {"broker-a": "RECREATED" if recreated else "OK", "broker-b": "OK"}
@@ -170,12 +170,12 @@ def test_a_rejected_snapshot_hides_its_groups_and_nothing_else(ticked):
 
 
 def test_impossible_rows_are_quarantined_and_not_computed_on(ticked):
-    found = of(rows(ticked, "quality.quarantine"), PAST[6])
+    result = of(rows(ticked, "quality.quarantine"), PAST[6])
     reasons = {
         (row["table"], json.loads(row["row"])["broker"], json.loads(row["row"])["queue_id"]): row[
             "reason"
         ]
-        for row in found
+        for row in result
         if json.loads(row["row"]).get("topic") == "orders"
     }
     assert (
@@ -195,8 +195,8 @@ def test_impossible_rows_are_quarantined_and_not_computed_on(ticked):
 
 
 def test_a_broken_invariant_fails_its_check_and_stays(ticked):
-    found = of(rows(ticked, "progress.queues"), PAST[9])
-    (broken,) = [row for row in found if (row["inflight"] or 0) < 0]
+    result = of(rows(ticked, "progress.queues"), PAST[9])
+    (broken,) = [row for row in result if (row["inflight"] or 0) < 0]
     assert broken["inflight"] == -5
     failed = rows(ticked, "quality.results", success=False)
     failed = [row for row in failed if row["table"] == "raw.snapshots"]
@@ -209,13 +209,13 @@ def test_numbers_of_a_group_are_those_of_plain_python(ticked):
     """`tidemark lag` computes in Python the same numbers as Spark here; they must agree."""
     valid = [minute for minute in PAST if minute is not LATE]
     valid = [minute for minute in valid if not (minute.corrupt or minute.unreachable)]
-    found = rows(ticked, "progress.groups")
+    result = rows(ticked, "progress.groups")
     for minute in valid:
         expected = {
             (row["consumer_group"], row["topic"]): row
             for row in group_rows(snapshot(START, minute))
         }
-        mine = {(row["consumer_group"], row["topic"]): row for row in of(found, minute)}
+        mine = {(row["consumer_group"], row["topic"]): row for row in of(result, minute)}
         if minute.impossible:
             continue  # duplicates cannot come from a broker, only from a lake
         assert mine.keys() == expected.keys()
@@ -233,10 +233,10 @@ def test_numbers_of_a_group_are_those_of_plain_python(ticked):
 def test_queues_have_the_owners_that_members_report(ticked):
     """Three members share six queues on average: two each; the second lost its own meanwhile."""
     fast = {"topic": "orders", "consumer_group": "g-fast"}
-    found = rows(ticked, "progress.assignments", **fast)
+    result = rows(ticked, "progress.assignments", **fast)
     shallow = at(PAST[4])
-    assert shallow not in {row["observed_at"] for row in found}
-    first, unreachable, later = (of(found, PAST[number]) for number in (0, 2, 5))
+    assert shallow not in {row["observed_at"] for row in result}
+    first, unreachable, later = (of(result, PAST[number]) for number in (0, 2, 5))
     assert [row["expected_client_id"][:8] for row in first] == [
         f"10.0.1.{number}" for number in (0, 0, 1, 1, 2, 2)
     ]
@@ -254,29 +254,29 @@ def test_queues_have_the_owners_that_members_report(ticked):
 
 
 def test_members_with_different_subscriptions_are_reported(ticked):
-    found = {
+    bodies = {
         row["consumer_group"]: row for row in of(rows(ticked, "progress.subscriptions"), PAST[0])
     }
-    assert found.keys() == {"g-fast", "g-slow"}
-    assert found["g-slow"]["consistent"] is True
-    assert (found["g-fast"]["consistent"], found["g-fast"]["difference"]) == (False, "EXPRESSION")
-    reported = [each["subscriptions"][0]["expression"] for each in found["g-fast"]["evidence"]]
+    assert bodies.keys() == {"g-fast", "g-slow"}
+    assert bodies["g-slow"]["consistent"] is True
+    assert (bodies["g-fast"]["consistent"], bodies["g-fast"]["difference"]) == (False, "EXPRESSION")
+    reported = [item["subscriptions"][0]["expression"] for item in bodies["g-fast"]["evidence"]]
     assert reported == ["A||B0", "A||B1", "A||B2"]
 
 
 def test_counters_are_compared_with_offsets(ticked):
     """Six queues get a message a second; broker-a's slave serves g-slow as its master does."""
-    found = {
+    mapping = {
         (row["stats_name"], row["stats_window"]): row
         for row in of(rows(ticked, "progress.throughput"), PAST[1])
     }
-    written = found["TOPIC_PUT_NUMS", "minute"]
+    written = mapping["TOPIC_PUT_NUMS", "minute"]
     assert (written["tps"], written["sum"], written["tps_replicas"]) == (6.0, 360, None)
     assert written["tps_observed"] == pytest.approx(6.0)
-    served = found["GROUP_GET_NUMS", "minute"]
+    served = mapping["GROUP_GET_NUMS", "minute"]
     assert (served["tps_master"], served["tps"], served["served_by_replicas"]) == (None, 1.5, 1.0)
     assert served["tps_observed"] == pytest.approx(6.0)
-    hour = found["GROUP_GET_NUMS", "hour"]
+    hour = mapping["GROUP_GET_NUMS", "hour"]
     assert (hour["sum"], hour["tps_observed"]) == (210, None)
     assert hour["served_by_replicas"] == pytest.approx(1.5 / 1.7)
     recreated = of(rows(ticked, "progress.throughput", stats_name="TOPIC_PUT_NUMS"), PAST[5])
@@ -285,8 +285,8 @@ def test_counters_are_compared_with_offsets(ticked):
 
 def test_a_third_of_the_unconsumed_messages_match(ticked):
     slow = {"topic": "orders", "consumer_group": "g-slow"}
-    found = rows(ticked, "progress.groups", **slow)
-    (deep,), (shallow,) = of(found, PAST[1]), of(found, PAST[4])
+    result = rows(ticked, "progress.groups", **slow)
+    (deep,), (shallow,) = of(result, PAST[1]), of(result, PAST[4])
     assert (deep["match_method"], shallow["match_method"]) == ("tag_sample", "none")
     assert deep["match_ratio"] == pytest.approx(1 / 3)
     assert deep["filtered_lag_low"] < deep["filtered_lag"] < deep["filtered_lag_high"]
@@ -304,10 +304,10 @@ def test_capacity_follows_from_threads_and_consume_time(ticked):
 
 def test_health_follows_from_the_observations_before(ticked):
     """Observations known in full: the minutes 2, 5, 40, 60, 65, 122, 150 and 180."""
-    found = rows(ticked, "progress.groups", topic="orders")
+    result = rows(ticked, "progress.groups", topic="orders")
     health = {
         group: [
-            of(found, minute, consumer_group=group)[0]["health"]
+            of(result, minute, consumer_group=group)[0]["health"]
             for minute in (PAST[0], PAST[2], PAST[5], PAST[9], PAST[11])
         ]
         for group in ("g-fast", "g-hung", "g-gone")
@@ -316,27 +316,27 @@ def test_health_follows_from_the_observations_before(ticked):
     assert health["g-fast"] == [*unknown, "OK", "OK", "OK"]
     assert health["g-hung"] == [*unknown, "STALLED", "STALLED", "STALLED"]
     assert health["g-gone"][:2] == unknown
-    (hung,) = of(found, PAST[11], consumer_group="g-hung")
+    (hung,) = of(result, PAST[11], consumer_group="g-hung")
     assert hung["health_reason"].startswith("broker-a/0: never committed, ")
-    (unreachable,) = of(found, PAST[8], consumer_group="g-fast")
+    (unreachable,) = of(result, PAST[8], consumer_group="g-fast")
     assert unreachable["health_reason"] == "3 of 6 queues unknown"
 
 
 def test_each_thing_that_happened_is_one_event(ticked):
-    found = rows(ticked, "progress.events")
+    result = rows(ticked, "progress.events")
     down = [
         (row["observed_at"], row["broker"], row["previous_at"])
-        for row in found
+        for row in result
         if row["kind"] == "BROKER_DOWN"
     ]
     assert down == [
         (at(PAST[2]), "broker-b", at(PAST[1])),
         (at(PAST[8]), "broker-b", at(PAST[6])),
     ]
-    recreated = [row for row in found if row["kind"] == "RECREATED"]
+    recreated = [row for row in result if row["kind"] == "RECREATED"]
     assert {(row["observed_at"], row["broker"]) for row in recreated} == {(at(PAST[5]), "broker-a")}
     assert len(recreated) == 15, "five groups read three queues"
-    lost = [row for row in found if row["kind"] == "LOST"]
+    lost = [row for row in result if row["kind"] == "LOST"]
     assert {row["consumer_group"] for row in lost} == {"g-gone"}
     # Before minute 60 the other broker was unreachable, so members may have been online there.
     expired = [
@@ -352,25 +352,25 @@ def test_each_thing_that_happened_is_one_event(ticked):
 
 
 def test_alerts_name_the_unreachable_broker_and_the_lost_messages(ticked):
-    found = rows(ticked, "alerting.alerts")
-    found = [row for row in found if row["subject"].startswith(f"{CLUSTER}/")]
-    down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}
+    result = rows(ticked, "alerting.alerts")
+    result = [row for row in result if row["subject"].startswith(f"{CLUSTER}/")]
+    down = {row["observed_at"] for row in result if row["rule"] == "broker-down"}
     assert {at(PAST[2]), at(PAST[8])} <= down
-    lost = [row for row in found if row["rule"] == "messages-lost"]
+    lost = [row for row in result if row["rule"] == "messages-lost"]
     assert {row["subject"] for row in lost} == {f"{CLUSTER}/g-gone/orders"}
-    alone = {row["subject"] for row in found if row["rule"] == "nobody-online"}
+    alone = {row["subject"] for row in result if row["rule"] == "nobody-online"}
     assert alone == {f"{CLUSTER}/g-gone/orders"}
 
 
 def test_incidents_live_through_ticks(ticked):
     """The broker is unreachable twice with five unobserved minutes between: one incident."""
-    found = rows(ticked, "alerting.incidents")
-    (down,) = [row for row in found if row["rule"] == "broker-down"]
+    result = rows(ticked, "alerting.incidents")
+    (down,) = [row for row in result if row["rule"] == "broker-down"]
     assert (down["opened_at"], down["fired_at"]) == (at(PAST[2]), at(PAST[2]))
     assert (down["state"], down["cluster"]) == ("FIRING", CLUSTER)
     assert down["snapshot_ids"][0] == snapshot_id(PAST[2])
-    assert [each["transition"] for each in down["transitions"]] == ["FIRING"]
-    (alone,) = [row for row in found if row["rule"] == "nobody-online"]
+    assert [transition["transition"] for transition in down["transitions"]] == ["FIRING"]
+    (alone,) = [row for row in result if row["rule"] == "nobody-online"]
     assert (alone["subject"], alone["state"]) == (f"{CLUSTER}/g-gone/orders", "FIRING")
     assert alone["opened_at"] == at(PAST[0])
 
@@ -387,13 +387,13 @@ def test_a_tick_without_anything_new_changes_nothing(ticked, warm_home):
 
 def test_what_lands_late_is_woven_in(ticked, warm_home):
     """Its neighbours have a new previous observation."""
-    found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-slow")
+    result = rows(ticked, "progress.queues", topic="orders", consumer_group="g-slow")
     put(ticked.home, START, [LATE])
     warm_home.tick()
     woven = computed(ticked)
     late = of(woven["progress.queues"], LATE, topic="orders", consumer_group="g-slow")
     assert len(late) == 6
-    assert of(found, LATE) == []
+    assert of(result, LATE) == []
     assert dated_by(ticked, PAST[1], LATE)
     moved = [row for row in woven["progress.assignments"] if row["rebalanced"]]
     assert at(LATE) in {row["observed_at"] for row in moved}
@@ -431,10 +431,10 @@ def test_an_audit_finds_only_the_made_up_rows(ticked):
     """The second hour holds impossible rows, and files that could not be read."""
     hour = START + HOUR
     dagster_job(ticked.home, "audit", validate_hour={"config": {"hour": hour.isoformat()}})
-    found = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
-    audited = {row["run_id"]: row for row in found if row["table"] == "alerting.incidents"}
+    result = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
+    audited = {row["run_id"]: row for row in result if row["table"] == "alerting.incidents"}
     (run_id,) = audited
-    results = [row for row in found if row["run_id"] == run_id]
+    results = [row for row in result if row["run_id"] == run_id]
     assert {row["table"] for row in results} == set(TABLES)
     failed = {(row["table"], row["expectation"]) for row in results if row["success"] is False}
     assert failed == {
@@ -494,13 +494,13 @@ def test_show_prints_what_the_tables_hold(ticked):
     assert (done.returncode, done.stderr) == (0, "")
     shown = json.loads(done.stdout)
     assert len(shown) == 3
-    found = {
+    lags = {
         (row["observed_at"].isoformat(), row["consumer_group"]): row["lag"]
         for row in rows(ticked, "progress.groups", topic="orders", cluster=CLUSTER)
     }
     for row in shown:
         assert set(row) == set(progress.GROUPS.column_names)
-        assert found[row["observed_at"], row["consumer_group"]] == row["lag"] > 0
+        assert lags[row["observed_at"], row["consumer_group"]] == row["lag"] > 0
     newest = [row["observed_at"] for row in shown]
     assert newest == sorted(newest, reverse=True)
 
@@ -530,9 +530,9 @@ def test_a_released_row_counts_when_its_hour_is_recomputed(ticked):
     done = run(ticked.home, command.split())
 
     assert done.returncode == 0, done.stderr
-    found = of(rows(ticked, "progress.queues", **queue), PAST[6])
-    assert len(found) == 5, "and the five groups that read it"
-    assert {row["max_offset"] for row in found} == {high}
+    result = of(rows(ticked, "progress.queues", **queue), PAST[6])
+    assert len(result) == 5, "and the five groups that read it"
+    assert {row["max_offset"] for row in result} == {high}
     (slow,) = of(rows(ticked, "progress.groups", topic="orders", consumer_group="g-slow"), PAST[6])
     assert (slow["queues"], slow["queues_unknown"]) == (6, 2)
     left = of(rows(ticked, "quality.quarantine"), PAST[6])

@@ -86,13 +86,13 @@ class Seen:
 
     def groups(self, group: str, cluster: str = NAME) -> list[dict[str, Any]]:
         """Rows of `progress.groups` on the group's topic, in order of time."""
-        found = [
+        rows = [
             row
             for row in self.rows["progress.groups"]
             if (row["cluster"], row["consumer_group"]) == (cluster, group)
             and row["topic"] == TOPIC_OF[group]
         ]
-        return sorted(found, key=lambda row: row["observed_at"])
+        return sorted(rows, key=lambda row: row["observed_at"])
 
     def compared_with_truth(self, group: str) -> list[tuple[dict[str, Any], tuple[int, int]]]:
         """Rows of `groups`, each with the fewest and most messages not acknowledged."""
@@ -155,31 +155,31 @@ def seen(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Seen]:
         config=metrics,
         proxy="cluster",
     )
-    found = Seen()
+    result = Seen()
     try:
         with GrpcClients(cluster) as clients:
             prepare(clients)
             consume(clients)
-            observe(cluster, clients, found, warm_home.home)
+            observe(cluster, clients, result, warm_home.home)
     finally:
         cluster.down(graceful=False)
     warm_home.tick()
     where = f"cluster IN ('{NAME}', '{UNASKED}')"
     for table in COMPARED:
-        found.raw[table] = select(warm_home.lake, TABLES[table], where, limit=10_000)
-    found.rows["progress.groups"] = found.raw["progress.groups"].to_pylist()
+        result.raw[table] = select(warm_home.lake, TABLES[table], where, limit=10_000)
+    result.rows["progress.groups"] = result.raw["progress.groups"].to_pylist()
     where = f"subject LIKE '{NAME}/%' OR subject LIKE '{UNASKED}/%'"
     table = "alerting.alerts"
-    found.rows[table] = select(warm_home.lake, TABLES[table], where, limit=10_000).to_pylist()
-    yield found
+    result.rows[table] = select(warm_home.lake, TABLES[table], where, limit=10_000).to_pylist()
+    yield result
 
 
-def observe(cluster: LabCluster, clients: GrpcClients, found: Seen, home) -> None:
+def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> None:
     """Snapshots until what the gone group had popped came back, and at least `SNAPSHOTS`."""
     target = ClusterTarget((cluster.namesrv,), name=NAME, proxies=(cluster.proxy.address,))
     deep = DeepOptions(broker_metrics=True)
     deadline = time.monotonic() + 90
-    while len(found.snapshots) < SNAPSHOTS or not came_back(found.snapshots[-1]):
+    while len(value.snapshots) < SNAPSHOTS or not came_back(value.snapshots[-1]):
         assert time.monotonic() < deadline, "what g-gone popped did not come back"
         before = {group: clients.counts(group)[1] for group in ("g-slow", "g-fifo")}
         taken = collect_snapshot(
@@ -189,12 +189,12 @@ def observe(cluster: LabCluster, clients: GrpcClients, found: Seen, home) -> Non
         # acknowledgement may be under way.
         for group, sent, threads in (("g-slow", 400, 2), ("g-fifo", 60, 1)):
             least, most = sent - clients.counts(group)[1], sent - before[group] + threads
-            found.unacknowledged.setdefault(group, []).append((least, most))
+            value.unacknowledged.setdefault(group, []).append((least, most))
         land(home, taken)
-        found.snapshots.append(taken)
+        value.snapshots.append(taken)
         time.sleep(2)
-    found.unasked = collect_snapshot(ClusterTarget((cluster.namesrv,), name=UNASKED))
-    land(home, found.unasked)
+    value.unasked = collect_snapshot(ClusterTarget((cluster.namesrv,), name=UNASKED))
+    land(home, value.unasked)
 
 
 def pop_retry(group: str) -> set[str]:
@@ -306,25 +306,27 @@ def newest_metrics(seen, group: str) -> dict[str, Any]:
 
 def test_the_brokers_own_metrics_know_what_a_simple_consumer_holds(seen):
     """There they know more than offsets do, though they are no oracle."""
-    found = newest_metrics(seen, "g-simple")
-    assert (found["lag"], found["inflight"], found["ready"]) == (340, 140, 200)
+    row = newest_metrics(seen, "g-simple")
+    assert (row["lag"], row["inflight"], row["ready"]) == (340, 140, 200)
 
 
 def test_the_brokers_own_metrics_count_ordered_messages_twice(seen):
-    found = newest_metrics(seen, "g-fifo")
+    row = newest_metrics(seen, "g-fifo")
     _, most = seen.unacknowledged["g-fifo"][-1]
-    assert found["inflight"] + found["ready"] > most
+    assert row["inflight"] + row["ready"] > most
 
 
 def test_the_audit_compares_the_brokers_own_metrics(seen, spark):
     """On real rows: of POP groups the endpoint may say more than the offsets, never less."""
     frames = {name: spark.createDataFrame(table) for name, table in seen.raw.items()}
     name = "raw.broker_metrics"
-    suite = [each for each in AUDIT_ONLY[name] if LAG_OF_OFFSETS in each.condition]
+    suite = [
+        expectation for expectation in AUDIT_ONLY[name] if LAG_OF_OFFSETS in expectation.condition
+    ]
     (right,) = validate(frames[name], name, frames, suite)
     assert right.success and right.elements >= len(seen.snapshots) - 1, right
     fewer = frames[name].selectExpr(
-        *(each if each != "lag" else "-1L AS lag" for each in frames[name].columns)
+        *(column if column != "lag" else "-1L AS lag" for column in frames[name].columns)
     )
     (wrong,) = validate(fewer, name, frames, suite)
     assert not wrong.success and wrong.unexpected >= right.elements

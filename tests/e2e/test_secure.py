@@ -182,8 +182,8 @@ def test_clusters_fail_alone_and_no_secret_leaks(secure, home):
     assert "connection refused" in lines["gone"]
     assert " tls_unverified " in lines["unverified"] and "unverified " not in lines["right"]
     transports = {
-        found.cluster: read_landed(found)["raw.snapshots"]["transport"][0].as_py()
-        for found in landed(home)
+        item.cluster: read_landed(item)["raw.snapshots"]["transport"][0].as_py()
+        for item in landed(home)
     }
     assert transports["right"] == "tls" and transports["unverified"] == "tls_unverified"
 

@@ -77,8 +77,10 @@ def stores(cluster):
     """The files of each broker, by its name."""
     with ExitStack() as opened:
         yield {
-            each.broker: opened.enter_context(BrokerStore(cluster.folder(each.broker) / "store"))
-            for each in cluster.brokers
+            broker.broker: opened.enter_context(
+                BrokerStore(cluster.folder(broker.broker) / "store")
+            )
+            for broker in cluster.brokers
         }
 
 
@@ -88,9 +90,9 @@ def newest(rows, table):
 
 
 def test_groups_do_as_they_were_built_to(rows):
-    found = {(row["consumer_group"], row["topic"]): row for row in newest(rows, progress.GROUPS)}
+    mapping = {(row["consumer_group"], row["topic"]): row for row in newest(rows, progress.GROUPS)}
     for key, healths in BUILT_FOR.items():
-        assert found[key]["health"] in healths, found[key]["health_reason"]
+        assert mapping[key]["health"] in healths, mapping[key]["health_reason"]
 
 
 def test_flow_control_is_named_as_what_holds_a_slow_group_back(rows):

@@ -57,7 +57,7 @@ def test_unreachable_broker_fails_the_check_and_is_named(spark: SparkSession) ->
     results = validate(frame(spark, TABLES[name], rows), name, expectations=TICK_EXPECTATIONS[name])
 
     assert [result.expectation for result in results] == [
-        each.name for each in TICK_EXPECTATIONS[name]
+        expectation.name for expectation in TICK_EXPECTATIONS[name]
     ]
     assert by_name(results)["every_broker_answered"] == ValidationResult(
         table=name,
@@ -109,13 +109,13 @@ def test_offset_invariant_applies_wherever_both_offsets_are_known(spark: SparkSe
     ]
     name = "progress.queues"
 
-    found = by_name(validate(frame(spark, TABLES[name], rows), name))
+    validation_results = by_name(validate(frame(spark, TABLES[name], rows), name))
 
-    pulled = found["consumer_offset_le_pull_offset"]
+    pulled = validation_results["consumer_offset_le_pull_offset"]
     assert (pulled.success, pulled.unexpected, pulled.elements) == (False, 2, 5)
     assert sorted(row["queue_id"] for row in pulled.sample) == [1, 5]
-    assert found["pull_offset_le_max_offset"].elements == 5
-    assert found["consumer_offset_le_max_offset"].elements == 6
+    assert validation_results["pull_offset_le_max_offset"].elements == 5
+    assert validation_results["consumer_offset_le_max_offset"].elements == 6
 
 
 @pytest.mark.spark
@@ -187,11 +187,13 @@ def test_expectation_that_raises_fails_alone_with_its_problem(spark: SparkSessio
         ("misnamed", False, None, None),
         ("max_offset_ge_8", False, 1, 1),
     ]
-    found = by_name(results)
-    assert "DIVIDE_BY_ZERO" in (found["divides"].problem or "")
-    assert "no_such_column" in (found["misnamed"].problem or "")
-    assert found["max_offset_ge_0"].problem is None
-    assert "\n" not in (found["divides"].problem or "") + (found["misnamed"].problem or "")
+    validation_results = by_name(results)
+    assert "DIVIDE_BY_ZERO" in (validation_results["divides"].problem or "")
+    assert "no_such_column" in (validation_results["misnamed"].problem or "")
+    assert validation_results["max_offset_ge_0"].problem is None
+    assert "\n" not in (validation_results["divides"].problem or "") + (
+        validation_results["misnamed"].problem or ""
+    )
 
 
 @pytest.mark.spark
@@ -260,11 +262,13 @@ def test_suite_that_a_person_brings_is_validated_with_ours(
         ("unexpected_rows_expectation", False, None, None),
         ("expect_column_values_to_be_between_lag", True, 1, 3),
     ]
-    found = by_name(results)
-    (sample,) = found["lag_is_small"].sample
+    validation_results = by_name(results)
+    (sample,) = validation_results["lag_is_small"].sample
     assert (sample["topic"], sample["lag"]) == ("t2", 11)
-    assert found["expect_column_max_to_be_between_lag"].sample == [{"observed_value": 11}]
-    assert "no_such_column" in (found["unexpected_rows_expectation"].problem or "")
+    assert validation_results["expect_column_max_to_be_between_lag"].sample == [
+        {"observed_value": 11}
+    ]
+    assert "no_such_column" in (validation_results["unexpected_rows_expectation"].problem or "")
     ((suite, page),) = kept
     assert (suite.name, len(suite.expectations), len(page.results)) == (name, 6, 6)
     assert page.success is False
@@ -432,20 +436,20 @@ def random_rows(name: str, chance: random.Random, count: int = 120) -> list[Row]
 def quarantined_queues(rows: list[Row]) -> Counter[str]:
     """The contract's expectations of ``raw.queue_offsets``, written independently in Python."""
     key = TABLES["raw.queue_offsets"].key
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     seen: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.update(f"{column}_not_null" for column in key if row[column] is None)
+        counts.update(f"{column}_not_null" for column in key if row[column] is None)
         for column in ("queue_id", "min_offset", "max_offset"):
-            found[f"{column}_ge_0"] += row[column] is not None and row[column] < 0
+            counts[f"{column}_ge_0"] += row[column] is not None and row[column] < 0
         known = row["min_offset"] is not None and row["max_offset"] is not None
-        found["min_offset_le_max_offset"] += known and row["min_offset"] > row["max_offset"]
+        counts["min_offset_le_max_offset"] += known and row["min_offset"] > row["max_offset"]
         if all(row[column] is not None for column in key):
             seen.setdefault(tuple(row[column] for column in key), []).append(row)
     for same in seen.values():
         identical = all(row == same[0] for row in same)
-        found["key_unique"] += len(same) - 1 if identical else len(same)
-    return found
+        counts["key_unique"] += len(same) - 1 if identical else len(same)
+    return counts
 
 
 @pytest.mark.spark
@@ -502,13 +506,13 @@ def test_decided_rows_duplicate_no_key_and_are_not_counted(seed: int, spark: Spa
     for name in names:
         keys = [tuple(row) for row in valid[name].select(*TABLES[name].key).collect()]
         assert len(keys) == len(set(keys))
-        counted = Counter(each for row in left if row.table == name for each in row.rules)
+        counted = Counter(rule for row in left if row.table == name for rule in row.rules)
         unexpected = {
             result.expectation: result.unexpected
             for result in validate(frames[name], name, frames, decisions=decisions)
             if result.severity == "quarantine"
         }
-        assert unexpected == {each: counted[each] for each in unexpected}
+        assert unexpected == {text: counted[text] for text in unexpected}
 
 
 @pytest.mark.spark

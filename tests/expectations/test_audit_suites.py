@@ -197,7 +197,7 @@ CASES: dict[str, Cases] = {
 def test_every_table_has_expectations_with_unique_names() -> None:
     assert set(AUDIT_EXPECTATIONS) == set(TABLES)
     for name, suite in AUDIT_EXPECTATIONS.items():
-        assert len(suite) == len({each.name for each in suite}), name
+        assert len(suite) == len({expectation.name for expectation in suite}), name
 
 
 @pytest.mark.spark
@@ -217,11 +217,11 @@ def test_conditions_are_true_false_or_null_as_declared(name: str, spark: SparkSe
         )
         .collect()
     )
-    found = [
+    entries = [
         (expectation, values[at][expectation], row)
         for at, (expectation, _, row) in enumerate(cases)
     ]
-    assert found == cases
+    assert entries == cases
 
 
 @pytest.mark.parametrize("name", AUDIT_ONLY)
@@ -269,15 +269,15 @@ def test_group_lag_is_the_sum_of_its_queues(spark: SparkSession) -> None:
         "progress.groups": frame(spark, TABLES["progress.groups"], groups),
         "progress.queues": frame(spark, TABLES["progress.queues"], queues),
     }
-    found = condition_values("progress.groups", frames, "lag_is_the_sum_of_its_queues")
-    assert found == [True, False, None, None, None, None]
+    flags = condition_values("progress.groups", frames, "lag_is_the_sum_of_its_queues")
+    assert flags == [True, False, None, None, None, None]
 
 
 def condition_values(
     name: str, frames: dict[str, DataFrame], expectation: str
 ) -> list[bool | None]:
     """The condition of one expectation for each row of a table, in order of time."""
-    (declared,) = (each for each in AUDIT_ONLY[name] if each.name == expectation)
+    (declared,) = (item for item in AUDIT_ONLY[name] if item.name == expectation)
     annotated = annotate(name, frames, expectations=[declared]).orderBy("observed_at")
     return [row[0] for row in annotated.select(F.expr(declared.condition)).collect()]
 
@@ -295,15 +295,19 @@ def test_snapshot_with_under_half_the_usual_rows_fails(spark: SparkSession) -> N
         "raw.queue_offsets": frame(
             spark,
             TABLES["raw.queue_offsets"],
-            [{"at": at, "queue_id": each} for at, count in rows.items() for each in range(count)],
+            [
+                {"at": at, "queue_id": number}
+                for at, count in rows.items()
+                for number in range(count)
+            ],
         ),
         "raw.consumer_offsets": frame(
             spark, TABLES["raw.consumer_offsets"], [{"at": -30, "queue_id": 0}]
         ),
     }
     # Before minute 0 the mean is that of 31 and 34, before minute 1 of 15 too: 26.7.
-    found = condition_values("raw.snapshots", frames, "rows_as_many_as_usual")
-    assert found == [False, True, None, False]
+    flags = condition_values("raw.snapshots", frames, "rows_as_many_as_usual")
+    assert flags == [False, True, None, False]
 
 
 @pytest.mark.spark
@@ -329,8 +333,8 @@ def test_store_offset_outside_live_snapshots_fails(spark: SparkSession) -> None:
             ],
         ),
     }
-    found = condition_values("raw.snapshots", frames, "store_agrees_with_live_looks")
-    assert found == [True, None, False, None, None]
+    flags = condition_values("raw.snapshots", frames, "store_agrees_with_live_looks")
+    assert flags == [True, None, False, None, None]
 
 
 @pytest.mark.spark
@@ -376,8 +380,8 @@ def test_consume_stats_outside_two_bulk_reads_fail(spark: SparkSession) -> None:
             ],
         ),
     }
-    found = condition_values("raw.consume_stats", frames, "agrees_with_bulk")
-    assert found == [True, False, None, None, None, False, None]
+    flags = condition_values("raw.consume_stats", frames, "agrees_with_bulk")
+    assert flags == [True, False, None, None, None, False, None]
 
 
 @pytest.mark.spark
@@ -423,12 +427,12 @@ def test_broker_metrics_outside_the_offsets_fail(spark: SparkSession) -> None:
             for name, case in cases.items()
         ],
     }
-    frames = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
+    frames = {name: frame(spark, TABLES[name], row) for name, row in rows.items()}
     (declared,) = AUDIT_ONLY["raw.broker_metrics"]
     annotated = annotate("raw.broker_metrics", frames, expectations=[declared])
     rows_found = annotated.select("topic", F.expr(declared.condition)).collect()
-    found = {row[0]: row[1] for row in rows_found}
-    assert found == {name: case[4] for name, case in cases.items()}
+    mapping = {row[0]: row[1] for row in rows_found}
+    assert mapping == {name: case[4] for name, case in cases.items()}
 
     name = "raw.broker_metrics"
     (result,) = validate(frames[name], name, frames, [declared])

@@ -58,15 +58,18 @@ def test_suite_that_a_file_context_adds_is_read(tmp_path: Path) -> None:
     suite.add_expectation(gxe.ExpectTableRowCountToBeBetween(min_value=1))
     context.suites.add(suite)
 
-    found, mistakes = read(tmp_path / "elsewhere" / "gx" / "expectations")
+    brought_expectations, mistakes = read(tmp_path / "elsewhere" / "gx" / "expectations")
 
     assert mistakes == []
-    assert list(found) == ["progress.groups"]
-    assert [(each.name, each.severity, each.mostly) for each in found["progress.groups"]] == [
+    assert list(brought_expectations) == ["progress.groups"]
+    assert [
+        (brought_expectation.name, brought_expectation.severity, brought_expectation.mostly)
+        for brought_expectation in brought_expectations["progress.groups"]
+    ] == [
         ("lag_is_small", "warn", 0.9),
         ("expect_table_row_count_to_be_between", "warn", 1.0),
     ]
-    assert found["progress.groups"][1].expected == (
+    assert brought_expectations["progress.groups"][1].expected == (
         "expect_table_row_count_to_be_between(min_value=1)"
     )
 
@@ -86,10 +89,13 @@ def test_python_file_makes_a_suite(tmp_path: Path, ends: str) -> None:
         "        column=column, max_value=10**12, meta={'severity': 'block'}))\n" + ends
     )
 
-    found, mistakes = read(tmp_path)
+    brought_expectations, mistakes = read(tmp_path)
 
     assert mistakes == []
-    assert [(each.name, each.severity) for each in found["raw.queue_offsets"]] == [
+    assert [
+        (brought_expectation.name, brought_expectation.severity)
+        for brought_expectation in brought_expectations["raw.queue_offsets"]
+    ] == [
         ("expect_column_values_to_be_between_min_offset", "block"),
         ("expect_column_values_to_be_between_max_offset", "block"),
     ]
@@ -107,11 +113,11 @@ def test_expectation_that_data_docs_cannot_store_is_a_mistake(tmp_path: Path) ->
         "    gxe.ExpectColumnMaxToBeBetween(column='observed_at', max_value=date(2030, 1, 1))])\n"
     )
 
-    found, mistakes = read(tmp_path)
+    brought_expectations, mistakes = read(tmp_path)
 
-    assert [each.name for each in found["progress.groups"]] == [
-        "expect_column_max_to_be_between_observed_at"
-    ]
+    assert [
+        brought_expectation.name for brought_expectation in brought_expectations["progress.groups"]
+    ] == ["expect_column_max_to_be_between_observed_at"]
     assert mistakes == [
         f"{file} expectations[0]: is no JSON: Object of type date is not JSON serializable"
     ]
@@ -130,11 +136,13 @@ def test_expectations_of_one_type_and_column_are_numbered(tmp_path: Path) -> Non
     put(tmp_path, "progress.groups.json", LAG, LAG)
     put(tmp_path, "progress/groups.json", LAG)
 
-    found, mistakes = read(tmp_path)
+    brought_expectations, mistakes = read(tmp_path)
 
     name = "expect_column_values_to_be_between_lag"
     assert mistakes == []
-    assert [each.name for each in found["progress.groups"]] == [name, f"{name}_2", f"{name}_3"]
+    assert [
+        brought_expectation.name for brought_expectation in brought_expectations["progress.groups"]
+    ] == [name, f"{name}_2", f"{name}_3"]
 
 
 def test_name_of_a_set_of_columns_is_the_same_in_every_process(tmp_path: Path) -> None:
@@ -147,12 +155,12 @@ def test_name_of_a_set_of_columns_is_the_same_in_every_process(tmp_path: Path) -
         "    gxe.ExpectTableColumnsToMatchSet(column_set=columns, exact_match=False)])\n"
     )
 
-    found, mistakes = read(tmp_path)
+    brought_expectations, mistakes = read(tmp_path)
 
     assert mistakes == []
-    assert [each.name for each in found["progress.groups"]] == [
-        "expect_table_columns_to_match_set_cluster_consumer_group_delay_ms_health_lag_topic"
-    ]
+    assert [
+        brought_expectation.name for brought_expectation in brought_expectations["progress.groups"]
+    ] == ["expect_table_columns_to_match_set_cluster_consumer_group_delay_ms_health_lag_topic"]
 
 
 def test_link_that_leads_nowhere_or_to_a_folder_names_itself(tmp_path: Path) -> None:
@@ -163,9 +171,9 @@ def test_link_that_leads_nowhere_or_to_a_folder_names_itself(tmp_path: Path) -> 
     (folder / "progress").symlink_to(elsewhere)
     (folder / "raw.topics.json").symlink_to(elsewhere / "topics.json")
 
-    found, mistakes = read(folder)
+    brought_expectations, mistakes = read(folder)
 
-    assert list(found) == ["progress.groups"]
+    assert list(brought_expectations) == ["progress.groups"]
     assert mistakes == [
         f"{folder / 'progress'}: is a link to a folder; link its files instead",
         f"{folder / 'raw.topics.json'}: cannot be read: No such file or directory",
@@ -203,9 +211,9 @@ def test_wrong_file_names_itself_and_stops_no_other(
     (tmp_path / name).write_text(text)
     put(tmp_path, "raw.brokers.json", {**GOOD, "kwargs": {"column": "broker"}})
 
-    found, (mistake,) = read(tmp_path)
+    brought_expectations, (mistake,) = read(tmp_path)
 
-    assert list(found) == ["raw.brokers"]
+    assert list(brought_expectations) == ["raw.brokers"]
     assert mistake.startswith(f"{tmp_path / name}{line}")
     assert "\n" not in mistake
 
@@ -239,11 +247,11 @@ def test_wrong_file_names_itself_and_stops_no_other(
 def test_wrong_expectation_is_left_out_alone(tmp_path: Path, wrong: object, mistake: str) -> None:
     file = put(tmp_path, "progress.groups.json", GOOD, wrong)
 
-    found, (line,) = read(tmp_path)
+    brought_expectations, (line,) = read(tmp_path)
 
-    assert [each.name for each in found["progress.groups"]] == [
-        "expect_column_values_to_not_be_null_topic"
-    ]
+    assert [
+        brought_expectation.name for brought_expectation in brought_expectations["progress.groups"]
+    ] == ["expect_column_values_to_not_be_null_topic"]
     assert line.startswith(f"{file}")
     assert " expectations[1]: " in line
     assert mistake in line
@@ -264,7 +272,7 @@ def test_name_given_twice_is_a_mistake(tmp_path: Path) -> None:
     named = {**LAG, "meta": {"name": "small"}}
     file = put(tmp_path, "progress.groups.json", named, named)
 
-    found, (line,) = read(tmp_path)
+    brought_expectations, (line,) = read(tmp_path)
 
-    assert len(found["progress.groups"]) == 1
+    assert len(brought_expectations["progress.groups"]) == 1
     assert f"{file}" in line and "has the name 'small' too" in line

@@ -86,9 +86,13 @@ def test_a_repeated_key_is_counted_alike_whether_the_search_ran_or_not(
 
     assert counted == spared
     # Queue 1 is impossible, queue 2 is absent.
-    failed = {each.expectation: each.unexpected for each in spared if each.success is False}
+    failed = {
+        validation_result.expectation: validation_result.unexpected
+        for validation_result in spared
+        if validation_result.success is False
+    }
     assert failed == {"queue_row_sound": 1, "queue_row_present": 1}
 
 
-def _sorted(found: DataFrame) -> list[str]:
-    return sorted(str(row) for row in found.collect())
+def _sorted(value: DataFrame) -> list[str]:
+    return sorted(str(row) for row in value.collect())

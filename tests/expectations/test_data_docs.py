@@ -30,7 +30,7 @@ RECORDS_ALERTS = "window.alerts = []; window.alert = text => window.alerts.push(
 
 def suite() -> list[dict[str, Any]]:
     """Expectations of a person with the names in all that a page may show of one."""
-    found = [
+    names = [
         {
             "type": NOT_ANY,
             "kwargs": {"column": "topic", "value_set": [name]},
@@ -38,7 +38,7 @@ def suite() -> list[dict[str, Any]]:
         }
         for name in NAMES
     ]
-    found += [
+    names += [
         {
             "type": DIVERGENCE,
             "kwargs": {"column": "topic", "partition_object": EQUAL, "threshold": 0.0},
@@ -51,7 +51,7 @@ def suite() -> list[dict[str, Any]]:
             "description": NAMES[0],
         },
     ]
-    return found
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,10 @@ def test_each_unexpected_value_is_shown_as_text(site: Path) -> None:
     (file,) = (site / "validations").rglob("*.html")
     with browser_page(may_complain=True, offline=True) as page:
         page.goto(file.as_uri())
-        cells = {" ".join(each.split()) for each in page.locator("td").all_text_contents()}
+        cells = {
+            " ".join(text_content.split())
+            for text_content in page.locator("td").all_text_contents()
+        }
     for name in NAMES:
         shown = " ".join(printable(line) for line in name.split("\n"))
         assert " ".join(shown.split()) in cells, name

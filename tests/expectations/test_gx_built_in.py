@@ -46,7 +46,7 @@ DECLARED = (
 
 def rows() -> list[dict[str, Any]]:
     """Every combination of a few values, NULL and NaN among them, and some rows twice."""
-    found = [
+    cases = [
         {
             "at": at,
             "consumer_group": "billing",
@@ -64,18 +64,18 @@ def rows() -> list[dict[str, Any]]:
             for ratio, delay in ((None, None), (0.5, 1), (float("nan"), 2), (-0.1, 3))
         )
     ]
-    return [*found, *found[:3], {**found[5], "lag": 8}, *[{**found[6], "topic": None}] * 2]
+    return [*cases, *cases[:3], {**cases[5], "lag": 8}, *[{**cases[6], "topic": None}] * 2]
 
 
 def counts(results: dict[str, Any]) -> dict[str, tuple[bool, int, int]]:
     """Success, violating rows, and rows to which it applies, by name."""
     return {
         name: (
-            each.success,
-            each.result["unexpected_count"],
-            each.result["element_count"] - (each.result.get("missing_count") or 0),
+            value.success,
+            value.result["unexpected_count"],
+            value.result["element_count"] - (value.result.get("missing_count") or 0),
         )
-        for name, each in results.items()
+        for name, value in results.items()
     }
 
 
@@ -86,8 +86,8 @@ def test_built_in_types_count_as_great_expectations_does(spark: SparkSession) ->
     annotated = annotate(GROUPS.name, {GROUPS.name: frame(spark, GROUPS, rows())})
     ours = gx_expectations(DECLARED)
     theirs = gx_expectations(DECLARED)
-    for each in theirs:
-        del each.meta[CONDITION]
+    for expectation in theirs:
+        del expectation.meta[CONDITION]
 
     counted = counts(_run(annotated, GROUPS.name, ours))
 
@@ -97,13 +97,15 @@ def test_built_in_types_count_as_great_expectations_does(spark: SparkSession) ->
 
 def test_every_declared_type_is_compared() -> None:
     declared = {
-        each.built_in.type
+        expectation.built_in.type
         for suite in AUDIT_EXPECTATIONS.values()
-        for each in suite
-        if each.built_in
+        for expectation in suite
+        if expectation.built_in
     }
 
-    assert {each.built_in.type for each in DECLARED if each.built_in} == declared
+    assert {
+        expectation.built_in.type for expectation in DECLARED if expectation.built_in
+    } == declared
 
 
 @pytest.mark.parametrize("table", AUDIT_EXPECTATIONS)
@@ -112,10 +114,12 @@ def test_every_suite_is_one_that_great_expectations_takes(table: str) -> None:
 
     suite = AUDIT_EXPECTATIONS[table]
 
-    made = [each.configuration.type for each in gx_expectations(suite)]
+    made = [expectation.configuration.type for expectation in gx_expectations(suite)]
 
     own = "expect_rows_to_hold"
-    assert made == [each.built_in.type if each.built_in else own for each in suite]
+    assert made == [
+        expectation.built_in.type if expectation.built_in else own for expectation in suite
+    ]
 
 
 def test_suite_holds_types_that_great_expectations_has() -> None:

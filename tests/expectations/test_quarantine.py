@@ -51,11 +51,11 @@ def frames(spark: SparkSession, queues: list[Row], reads: list[Row]) -> dict[str
 
 def reasons(quarantined: DataFrame) -> list[tuple[str, int | None, str]]:
     """Table, queue and reason of each quarantined row."""
-    found = [
+    rows = [
         (row["table"].removeprefix("raw."), json.loads(row["row"])["queue_id"], row["reason"])
         for row in quarantined.collect()
     ]
-    return sorted(found, key=str)
+    return sorted(rows, key=str)
 
 
 def queue_ids(valid: DataFrame) -> list[int]:
@@ -183,8 +183,8 @@ def test_missing_queue_frame_differs_from_an_empty_one(spark: SparkSession) -> N
 
 def decided(kind: str, quarantined: DataFrame, **columns: Any) -> list[Decision]:
     """A decision on each quarantined row with these columns."""
-    found = [QuarantinedRow(**row.asDict()) for row in quarantined.collect()]
-    chosen = [row for row in found if row.columns.items() >= columns.items()]
+    quarantined_rows = [QuarantinedRow(**row.asDict()) for row in quarantined.collect()]
+    chosen = [row for row in quarantined_rows if row.columns.items() >= columns.items()]
     assert chosen, columns
     return [row.decided(kind, "eve", minute(0)) for row in chosen]
 
@@ -231,7 +231,7 @@ def test_decision_holds_when_the_table_has_gained_a_column(spark: SparkSession) 
     """Its text is of the columns of an older program; the new one is NULL in rows of its time."""
     reads = [read(0, -1), read(0, -2, request_mode="PULL"), read(1, -3)]
     given = frames(spark, [queue(0), queue(1)], reads)
-    older = {name: each.drop("request_mode") for name, each in given.items()}
+    older = {name: item.drop("request_mode") for name, item in given.items()}
     _, quarantined = split(older)
     released = decided("released", quarantined, queue_id=0)
     dropped = decided("dropped", quarantined, queue_id=1)

@@ -193,12 +193,12 @@ def test_conditions_are_true_false_or_null_as_declared(name: str, spark: SparkSe
         .collect()
     )
 
-    found = [
+    entries = [
         (expectation, values[at][expectation], row)
         for at, (expectation, _, row) in enumerate(cases)
     ]
 
-    assert found == cases
+    assert entries == cases
 
 
 @pytest.mark.parametrize("name", TICK_EXPECTATIONS)

@@ -8,9 +8,9 @@ from settings.environment import Settings
 
 
 def test_without_a_file_expectations_are_as_declared(tmp_path):
-    found, mistakes = read(tmp_path / "quality.yaml")
-    assert (found, mistakes) == ([], [])
-    assert suites(found) == AUDIT_EXPECTATIONS
+    tolerances, mistakes = read(tmp_path / "quality.yaml")
+    assert (tolerances, mistakes) == ([], [])
+    assert suites(tolerances) == AUDIT_EXPECTATIONS
 
 
 def test_file_that_the_environment_names_must_exist(tmp_path, monkeypatch):
@@ -31,13 +31,13 @@ def test_entry_changes_only_the_fields_that_it_sets(tmp_path):
         "- {table: raw.queue_offsets, expectation: key_unique, mostly: 0}\n"
         "- {table: progress.groups, expectation: lag_ge_0, mostly: 0.999}\n"
     )
-    found, mistakes = read(file)
+    tolerances, mistakes = read(file)
     assert mistakes == []
     changed = {
-        (table, each.name): (each.mostly, each.severity, each.expected)
-        for table, configured in suites(found).items()
-        for each, declared in zip(configured, AUDIT_EXPECTATIONS[table], strict=True)
-        if each != declared
+        (table, expectation.name): (expectation.mostly, expectation.severity, expectation.expected)
+        for table, configured in suites(tolerances).items()
+        for expectation, declared in zip(configured, AUDIT_EXPECTATIONS[table], strict=True)
+        if expectation != declared
     }
     same = "another row has the same snapshot_id, broker, topic, queue_id"
     assert changed == {

@@ -49,7 +49,7 @@ def test_a_proxy_has_its_file_and_perhaps_a_broker():
         ("local", "LOCAL", {"proxy.json", "node.properties"}),
     ):
         nodes = layout.plan(30000, brokers=1, slaves=False, proxy=proxy)
-        (gate,) = (each for each in nodes if each.grpc_port is not None)
+        (gate,) = (item for item in nodes if item.grpc_port is not None)
         files = config.files(gate, "127.0.0.1:30000", HOME, {})
         assert files.keys() & {"proxy.json", "node.properties"} == texts
         assert (

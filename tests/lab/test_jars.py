@@ -46,16 +46,16 @@ def test_jars_come_from_the_mirror_of_the_settings_file(
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     assert done.returncode == 0, done.stdout
-    assert [each.name for each in (tmp_path / "jars").iterdir()] == ["only-here-1.0.jar"]
+    assert [path.name for path in (tmp_path / "jars").iterdir()] == ["only-here-1.0.jar"]
 
 
 def test_what_a_version_lacks_comes_from_its_companion() -> None:
     broker, rest = fetch_broker("5.5.1"), fetch("5.5.1")
     assert rest == fetch("5.5.0")
-    assert {each.name for each in rest.glob("rocketmq-namesrv-*.jar")} == {
+    assert {path.name for path in rest.glob("rocketmq-namesrv-*.jar")} == {
         "rocketmq-namesrv-5.5.0.jar"
     }
-    own = {each.name for each in broker.glob("rocketmq-*-5.5.1.jar")}
+    own = {path.name for path in broker.glob("rocketmq-*-5.5.1.jar")}
     assert {"rocketmq-broker-5.5.1.jar", "rocketmq-remoting-5.5.1.jar"} <= own
     assert not list(broker.glob("rocketmq-remoting-5.5.0.jar"))
     assert list(broker.glob("rocketmq-auth-5.5.0.jar"))

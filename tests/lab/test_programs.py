@@ -48,8 +48,8 @@ def lags(cluster):
 
 def wait_for(cluster, lag_of_each):
     deadline = time.monotonic() + SECONDS
-    while (found := lags(cluster)) != dict.fromkeys(KINDS, lag_of_each):
-        assert time.monotonic() < deadline, found
+    while (mapping := lags(cluster)) != dict.fromkeys(KINDS, lag_of_each):
+        assert time.monotonic() < deadline, mapping
         time.sleep(1)
 
 

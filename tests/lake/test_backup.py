@@ -86,7 +86,7 @@ def test_a_home_that_was_lost_is_put_back(filled, tmp_path):
     assert (filled.home.path / "clusters.yaml").read_text() == "clusters: []\n"
     assert len(load(again).snapshots) == 1, "what was landed and not loaded"
     with dg.DagsterInstance.from_config(str(filled.home.dagster)) as instance:
-        assert [each.job_name for each in instance.get_runs()] == ["tick"]
+        assert [dagster_run.job_name for dagster_run in instance.get_runs()] == ["tick"]
 
 
 def test_a_second_backup_copies_only_what_is_new(filled, tmp_path):
@@ -109,8 +109,8 @@ def test_files_that_the_newest_backup_does_not_name_leave_the_folder(filled, tmp
     left_by_a_kill.write_bytes(b"PAR1")
     load(filled)
     made = backup(filled, copy)
-    found = [path for path in (copy / "warehouse").rglob("*") if path.is_file()]
-    assert {path.relative_to(copy).as_posix() for path in found} == made.files.keys()
+    paths = [path for path in (copy / "warehouse").rglob("*") if path.is_file()]
+    assert {path.relative_to(copy).as_posix() for path in paths} == made.files.keys()
     assert not left_by_a_kill.parent.exists()
 
 
@@ -343,10 +343,10 @@ def test_a_journal_that_is_left_there_changes_nothing_that_is_put_back(filled, t
     for database in (copy / "home").rglob("*.db"):
         place = home / database.relative_to(copy / "home")
         assert not place.with_name(f"{place.name}-wal").exists()
-        with closing(sqlite3.connect(place)) as found:
-            assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        with closing(sqlite3.connect(place)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert "later" not in {
-                row[0] for row in found.execute("SELECT name FROM sqlite_master")
+                row[0] for row in connection.execute("SELECT name FROM sqlite_master")
             }
     assert before
     with dg.DagsterInstance.from_config(str(filled.home.dagster)) as instance:

@@ -44,8 +44,8 @@ def mark(number, cluster="lab"):
 
 
 def marks(lake):
-    found = lake.read(progress.SNAPSHOTS).to_pylist()
-    return sorted((row["snapshot_id"], row["cluster"]) for row in found)
+    rows = lake.read(progress.SNAPSHOTS).to_pylist()
+    return sorted((row["snapshot_id"], row["cluster"]) for row in rows)
 
 
 def test_every_table_stands_in_a_new_catalog(lake):
@@ -127,15 +127,15 @@ def test_an_upgrade_adds_new_columns(lake, monkeypatch):
 
 def test_a_window_is_half_open(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(1), alert(2)])
-    found = lake.read(alerting.ALERTS, Window(minute(0), minute(2)))["observed_at"].to_pylist()
-    assert sorted(found) == [minute(0), minute(1)]
+    rows = lake.read(alerting.ALERTS, Window(minute(0), minute(2)))["observed_at"].to_pylist()
+    assert sorted(rows) == [minute(0), minute(1)]
 
 
 def test_replacing_leaves_what_is_outside(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(1), alert(2)])
     lake.replace(alerting.ALERTS, Window(minute(1), minute(2)), [alert(1, value=5.0)])
-    found = lake.read(alerting.ALERTS).to_pylist()
-    assert sorted(row["value"] for row in found) == [1.0, 1.0, 5.0]
+    rows = lake.read(alerting.ALERTS).to_pylist()
+    assert sorted(row["value"] for row in rows) == [1.0, 1.0, 5.0]
     lake.replace(alerting.ALERTS, Window(minute(0), minute(2)), [])
     assert [row["observed_at"] for row in lake.read(alerting.ALERTS).to_pylist()] == [minute(2)]
 
@@ -176,7 +176,7 @@ def test_an_upsert_drops_missing_rows_of_its_hours_only(lake):
 
     def files():
         return {
-            each.file.file_path for each in lake.table("progress.snapshots").scan().plan_files()
+            file.file.file_path for file in lake.table("progress.snapshots").scan().plan_files()
         }
 
     before = files()
@@ -213,8 +213,8 @@ def test_two_writers_of_one_table_both_get_through(lake):
 
 def test_only_the_requested_columns_and_values(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(1, "lab/h/t")])
-    found = lake.read(alerting.ALERTS, one_of("subject", ["lab/h/t"]), columns=("subject",))
-    assert found.to_pylist() == [{"subject": "lab/h/t"}]
+    result = lake.read(alerting.ALERTS, one_of("subject", ["lab/h/t"]), columns=("subject",))
+    assert result.to_pylist() == [{"subject": "lab/h/t"}]
 
 
 # Queries
@@ -222,15 +222,15 @@ def test_only_the_requested_columns_and_values(lake):
 
 def test_a_query_gives_the_newest_first(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(2), alert(1)])
-    found = select(lake, alerting.ALERTS, "value > 0", limit=2)
-    assert found["observed_at"].to_pylist() == [minute(2), minute(1)]
-    assert found.column_names == alerting.ALERTS.column_names
+    selected = select(lake, alerting.ALERTS, "value > 0", limit=2)
+    assert selected["observed_at"].to_pylist() == [minute(2), minute(1)]
+    assert selected.column_names == alerting.ALERTS.column_names
 
 
 def test_a_query_compares_instants_in_utc(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(1)])
-    found = select(lake, alerting.ALERTS, "observed_at > '2026-11-19 12:00:00'")
-    assert found["observed_at"].to_pylist() == [minute(1)]
+    selected = select(lake, alerting.ALERTS, "observed_at > '2026-11-19 12:00:00'")
+    assert selected["observed_at"].to_pylist() == [minute(1)]
 
 
 def test_a_query_may_end_in_a_comment(lake):

@@ -107,8 +107,8 @@ def test_rows_of_a_clock_ahead_are_shown_after_all_others(lake):
     present = now()  # not that of the import, which may be an hour ago
     for at in (present - DAY, present + timedelta(minutes=30), present, present + 30 * DAY):
         lake.append(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}]))
-    found = select(lake, progress.SNAPSHOTS, "", 4)["observed_at"].to_pylist()
-    assert found[:2] == [present, present - DAY] and len(found) == 4
+    rows = select(lake, progress.SNAPSHOTS, "", 4)["observed_at"].to_pylist()
+    assert rows[:2] == [present, present - DAY] and len(rows) == 4
     assert select(lake, progress.SNAPSHOTS, "", 1)["observed_at"].to_pylist() == [present]
 
 
@@ -140,7 +140,7 @@ def test_a_table_that_a_clock_ahead_wrote_to_gets_instants_that_java_accepts(lak
     metadata = json.loads(place.read_text())
     latest = datetime.now(UTC).timestamp() * 1000
     for log in (metadata["snapshot-log"], metadata["metadata-log"], metadata["snapshots"]):
-        instants = [each["timestamp-ms"] for each in log]
+        instants = [item["timestamp-ms"] for item in log]
         assert instants == sorted(instants) and instants[-1] <= latest
     assert metadata["last-updated-ms"] <= latest
     assert CLOCK_PUT_BACK in metadata["properties"]

@@ -16,10 +16,10 @@ def counter_windows(lake, window):
 
 def begun(lake, minutes, broker="a"):
     """Where the windows that end in the snapshot at that minute begin, by their name."""
-    found = counter_windows(lake, Window(at(minutes), at(minutes) + TICK))
+    windows = counter_windows(lake, Window(at(minutes), at(minutes) + TICK))
     return {
         start.stats_window: (start.before_id, start.after_id, round(start.share, 3))
-        for start in found
+        for start in windows
         if (start.snapshot_id, start.broker) == (name(minutes), broker) and start.before_id
     }
 
@@ -50,8 +50,8 @@ def test_only_snapshots_of_one_source_and_broker_count(lake):
     load(lake, snapshot(1), snapshot(2, ["b"]), of_files(2, "store", "a"), snapshot(3))
     assert begun(lake, 3) == {"minute": (name(1), name(3), 0.5)}
     assert begun(lake, 3, "b") == {"minute": (name(2), name(2), 0)}
-    found = counter_windows(lake, Window(at(1), at(4)))
-    assert {start.snapshot_id for start in found if start.before_id} == {name(2), name(3)}
+    windows = counter_windows(lake, Window(at(1), at(4)))
+    assert {start.snapshot_id for start in windows if start.before_id} == {name(2), name(3)}
 
 
 def test_a_window_without_known_start_has_only_its_unit(lake):

@@ -21,8 +21,8 @@ ROW = Decision(
 )
 
 
-def decided(lake, *found):
-    lake.append(DECISIONS, [asdict(each) for each in found])
+def decided(lake, *value):
+    lake.append(DECISIONS, [asdict(item) for item in value])
 
 
 def later(decision, minutes, **changed):
@@ -41,9 +41,9 @@ def test_the_last_decision_on_a_row_counts(lake):
 def test_a_decision_is_about_one_row_of_one_snapshot(lake):
     others = [later(DROPPED, 1, snapshot_id=name) for name in ("t", None)]
     decided(lake, ROW, *others, later(DROPPED, 1, row="{}"), later(DROPPED, 1, table="raw.topics"))
-    found = decisions(lake)
-    assert len({each.row_id for each in found}) == 5
-    assert {each.decision for each in found if each.row_id == ROW.row_id} == {RELEASED}
+    result = decisions(lake)
+    assert len({decision.row_id for decision in result}) == 5
+    assert {decision.decision for decision in result if decision.row_id == ROW.row_id} == {RELEASED}
 
 
 def test_decisions_are_found_in_the_window_of_their_rows(lake):
@@ -62,7 +62,12 @@ def test_identical_copies_are_one_row_with_all_reasons(lake):
     }
     reasons = ("max_offset_ge_0, key_unique", "max_offset_ge_0")
     lake.append(QUARANTINE, [row | {"reason": reason} for reason in reasons])
-    (found,) = quarantined_rows(lake)
-    assert found.rules == ["max_offset_ge_0"]
-    assert found.row_id == ROW.row_id, "as it is named in a decision"
-    assert found.key == {"snapshot_id": None, "broker": None, "topic": None, "queue_id": 0}
+    (quarantined_row,) = quarantined_rows(lake)
+    assert quarantined_row.rules == ["max_offset_ge_0"]
+    assert quarantined_row.row_id == ROW.row_id, "as it is named in a decision"
+    assert quarantined_row.key == {
+        "snapshot_id": None,
+        "broker": None,
+        "topic": None,
+        "queue_id": 0,
+    }

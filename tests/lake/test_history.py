@@ -150,5 +150,9 @@ def test_a_part_leaves_clusters_that_miss_nothing_in_it(rows_of_three_hours):
 def test_files_of_one_broker_count_where_nobody_observes_the_cluster(lake):
     alone = of_files(2, "store", "a") | {"cluster": "files", "snapshot_id": "alone"}
     load(lake, snapshot(1), of_files(1.5, "store", "a"), snapshot(2, []), alone)
-    found = whole_clusters(loaded_snapshots(lake, window(0, 5)))
-    assert {each.snapshot_id for each in found} == {name(1), name(2), "alone"}
+    snapshots = whole_clusters(loaded_snapshots(lake, window(0, 5)))
+    assert {loaded_snapshot.snapshot_id for loaded_snapshot in snapshots} == {
+        name(1),
+        name(2),
+        "alone",
+    }

@@ -83,5 +83,5 @@ def test_hours_of_the_week_begin_on_monday(lake):
         window = Window.through(at, at)
         replace_groups(lake, window, observed((at - minute(0)).total_seconds() / 60, 1.0))
         replace_peaks(lake, window)
-    found = lake.read(progress.PEAKS).to_pylist()
-    assert {row["peak_at"]: row["hour_of_week"] for row in found} == {monday: 0, sunday: 167}
+    rows = lake.read(progress.PEAKS).to_pylist()
+    assert {row["peak_at"]: row["hour_of_week"] for row in rows} == {monday: 0, sunday: 167}

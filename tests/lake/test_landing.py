@@ -30,28 +30,28 @@ def test_a_landed_snapshot_has_every_row_in_its_folder(home, batch, monkeypatch)
     path = land(home, taken)
     assert path == home.landing / "past/2026-11-19/12/20261119T120200000Z-past"
     for name in (*ROW_TABLES, "snapshots"):
-        found = pq.ParquetFile(path / f"{name}.parquet").read()
-        assert found.schema.names == TABLES[f"raw.{name}"].column_names
+        result = pq.ParquetFile(path / f"{name}.parquet").read()
+        assert result.schema.names == TABLES[f"raw.{name}"].column_names
         expected = [taken.header()] if name == "snapshots" else list(taken.records(name))
-        assert len(expected) == found.num_rows
+        assert len(expected) == result.num_rows
         shared = expected[0].keys()
-        assert [{key: row[key] for key in shared} for row in _plain(found)] == expected
+        assert [{key: row[key] for key in shared} for row in _plain(result)] == expected
 
 
 def _plain(table):
-    found = table.to_pylist()
-    for row in found:
+    plain = table.to_pylist()
+    for row in plain:
         if row.get("config") is not None:
             row["config"] = dict(row["config"])
-    return found
+    return plain
 
 
 def test_it_is_seen_with_its_instant_and_cluster(home):
     land(home, snapshot(START, Minute(2)))
-    (found,) = landed(home)
-    assert (found.snapshot_id, found.cluster) == ("20261119T120200000Z-past", "past")
-    assert found.observed_at == datetime(2026, 11, 19, 12, 2, tzinfo=UTC)
-    assert set(found.files()) == {f"raw.{name}" for name in (*ROW_TABLES, "snapshots")}
+    (item,) = landed(home)
+    assert (item.snapshot_id, item.cluster) == ("20261119T120200000Z-past", "past")
+    assert item.observed_at == datetime(2026, 11, 19, 12, 2, tzinfo=UTC)
+    assert set(item.files()) == {f"raw.{name}" for name in (*ROW_TABLES, "snapshots")}
 
 
 def test_a_table_without_rows_has_no_file(home):

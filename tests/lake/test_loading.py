@@ -78,10 +78,8 @@ def test_every_row_is_loaded(lake):
     for table in raw.ALL[1:]:
         expected = sum(len(getattr(item, table.short_name)) for item in taken)
         assert loaded.rows[table.name] == expected == lake.read(table).num_rows
-    found = lake.read(raw.QUEUE_OFFSETS).to_pylist()
-    assert {
-        (row["snapshot_id"], row["broker"], row["topic"], row["queue_id"]) for row in found
-    } == {
+    rows = lake.read(raw.QUEUE_OFFSETS).to_pylist()
+    assert {(row["snapshot_id"], row["broker"], row["topic"], row["queue_id"]) for row in rows} == {
         (item.snapshot_id, row.broker, row.topic, row.queue_id)
         for item in taken
         for row in item.queue_offsets
@@ -284,10 +282,10 @@ def test_a_wrong_snapshot_keeps_out_only_itself(lake):
     loadable = {first.snapshot_id, last.snapshot_id}
     for table in raw.ALL[1:]:
         assert set(lake.read(table)["snapshot_id"].to_pylist()) == loadable
-    found = headers(lake)
-    assert found[first.observed_at]["status"] == found[last.observed_at]["status"] == "COMPLETE"
+    mapping = headers(lake)
+    assert mapping[first.observed_at]["status"] == mapping[last.observed_at]["status"] == "COMPLETE"
     for item, (fault, (_, _, reason)) in zip(middle, WRONG.items(), strict=True):
-        header = found[item.observed_at]
+        header = mapping[item.observed_at]
         (problem,) = header["problems"]
         assert reason in problem["message"], fault
         assert (problem["operation"], problem["code"]) == ("LOAD", None)
@@ -317,9 +315,9 @@ def test_a_row_without_an_instant_has_that_of_its_snapshot(lake):
     for name in ("queue_offsets", "snapshots"):
         rewrite(item.path / f"{name}.parquet", missing)
     assert load(lake).rejected == {}
-    found = lake.read(raw.QUEUE_OFFSETS)
-    assert set(found["observed_at"].to_pylist()) == {item.observed_at}
-    assert found.num_rows == pq.read_metadata(item.path / "queue_offsets.parquet").num_rows
+    result = lake.read(raw.QUEUE_OFFSETS)
+    assert set(result["observed_at"].to_pylist()) == {item.observed_at}
+    assert result.num_rows == pq.read_metadata(item.path / "queue_offsets.parquet").num_rows
 
 
 # Files of other writers that are valid
@@ -349,12 +347,12 @@ def test_what_other_writers_do_is_taken(lake):
     for item, change in zip(sorted(landed(lake.home)), RIGHT.values(), strict=True):
         rewrite(item.path / "queue_offsets.parquet", change)
     assert load(lake).rejected == {}
-    found = lake.read(raw.QUEUE_OFFSETS)
-    assert found.column_names == raw.QUEUE_OFFSETS.column_names
+    result = lake.read(raw.QUEUE_OFFSETS)
+    assert result.column_names == raw.QUEUE_OFFSETS.column_names
     for minute, change in zip(minutes, RIGHT, strict=True):
         made = snapshot(START, minute)
-        mine = found.filter(pc.field("snapshot_id") == made.snapshot_id)
-        expected = pa.Table.from_pylist(list(made.records("queue_offsets")), schema=found.schema)
+        mine = result.filter(pc.field("snapshot_id") == made.snapshot_id)
+        expected = pa.Table.from_pylist(list(made.records("queue_offsets")), schema=result.schema)
         assert text_of(mine) == text_of(expected), change
 
 

@@ -96,8 +96,8 @@ def test_a_step_names_the_quarantined_rows_of_its_ends(lake, table, row, lacking
     load(lake, *(snapshot(minute) for minute in range(4)))
     quarantined = {"observed_at": at(1), "table": table, "reason": "x", "row": row}
     lake.append(quality.QUARANTINE, [quarantined | {"snapshot_id": name(1)}])
-    found = {(step.snapshot_id, step.broker): step.lacking for step in lacking_steps(lake, 0, 5)}
-    assert found == {
+    texts = {(step.snapshot_id, step.broker): step.lacking for step in lacking_steps(lake, 0, 5)}
+    assert texts == {
         (name(minute), broker): lacking[broker] if minute in (1, 2) else ()
         for minute in (1, 2, 3)
         for broker in BOTH
@@ -119,7 +119,7 @@ def test_dropped_rows_are_missing_like_quarantined_ones(lake):
     lake.append(quality.DECISIONS, [row | {"decision": "dropped"}])
     made = plan_run(lake, Window(at(1), at(2)))
     assert made.previous == (name(-9), name(0))
-    assert [each.decision for each in made.decisions] == ["dropped"]
+    assert [decision.decision for decision in made.decisions] == ["dropped"]
     assert [step.lacking for step in lacking_steps(lake, 1, 2)] == [(EVERY,), (EVERY,)]
     lake.append(quality.DECISIONS, [row | {"decision": "released", "decided_at": at(10)}])
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(0),)

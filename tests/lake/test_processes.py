@@ -15,8 +15,8 @@ def test_a_clock_step_of_a_second_keeps_the_identity(monkeypatch, step):
     started_at = start_of()
     create_time = psutil.Process.create_time
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: create_time(self) + step)
-    found = find(os.getpid(), started_at)
-    assert found and found.pid == os.getpid()
+    process = find(os.getpid(), started_at)
+    assert process and process.pid == os.getpid()
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3600])

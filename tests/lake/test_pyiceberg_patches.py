@@ -83,8 +83,8 @@ def test_a_metadata_file_is_read_once(lake):
 
 def test_a_writer_sees_what_another_one_committed(lake):
     other = Lake(lake.home)
-    for each in (lake, other, lake):
-        each.append(QUARANTINE, [ROW])
+    for value in (lake, other, lake):
+        value.append(QUARANTINE, [ROW])
     assert lake.read(QUARANTINE).num_rows == other.read(QUARANTINE).num_rows == 3
 
 

@@ -21,8 +21,8 @@ def filled(empty_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def test_a_condition_chooses_rows(filled: Lake) -> None:
-    found = select(filled, progress.GROUPS, "lag > 1000 AND consumer_group LIKE 'mail%'")
-    assert found["consumer_group"].to_pylist() == ["mailer"]
+    selected = select(filled, progress.GROUPS, "lag > 1000 AND consumer_group LIKE 'mail%'")
+    assert selected["consumer_group"].to_pylist() == ["mailer"]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_column_that_is_a_word_of_sql_is_written_in_quotes(filled: Lake, tmp_p
     lake.append(quality.RESULTS, [row | {"observed_at": board_home.now()}])
     with pytest.raises(QueryError, match=r'in quotes: "table"$'):
         select(lake, quality.RESULTS, "table = 'raw.topics'")
-    found = select(lake, quality.RESULTS, "\"table\" = 'raw.topics'")
-    assert found["expectation"].to_pylist() == ["e"]
+    selected = select(lake, quality.RESULTS, "\"table\" = 'raw.topics'")
+    assert selected["expectation"].to_pylist() == ["e"]
 
 
 def test_what_is_new_is_read_first(lake: Lake, monkeypatch) -> None:
@@ -73,8 +73,8 @@ def test_what_is_new_is_read_first(lake: Lake, monkeypatch) -> None:
 
     def ids(where: str, limit: int) -> tuple[list[str], int]:
         read.clear()
-        found = select(lake, progress.SNAPSHOTS, where, limit)["snapshot_id"].to_pylist()
-        return found, len(read)
+        rows = select(lake, progress.SNAPSHOTS, where, limit)["snapshot_id"].to_pylist()
+        return rows, len(read)
 
     assert ids("", 1) == (["s0"], 1)
     assert ids("", 3) == (["s0", "s1", "s2"], 2)

@@ -12,13 +12,15 @@ from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 def test_nine_observations_before_the_window_are_read(lake):
     load(lake, *(snapshot(minute) for minute in range(15)), snapshot(12.5, cluster="other"))
     load(lake, of_files(11.5, "stats_log"))
-    found = {it.snapshot_id: it for it in plan_run(lake, Window(at(12), at(14))).observations}
-    start = found[name(12)].number
-    assert found.pop(name(12.5, "other")).counts_for == {name(12.5, "other"): 0}
-    assert {key: it.number - start for key, it in found.items()} == {
+    observations = {
+        it.snapshot_id: it for it in plan_run(lake, Window(at(12), at(14))).observations
+    }
+    start = observations[name(12)].number
+    assert observations.pop(name(12.5, "other")).counts_for == {name(12.5, "other"): 0}
+    assert {key: it.number - start for key, it in observations.items()} == {
         name(minute): minute - 12 for minute in range(3, 14)
     }
-    counts_for = {key: dict(it.counts_for) for key, it in found.items()}
+    counts_for = {key: dict(it.counts_for) for key, it in observations.items()}
     assert counts_for.pop(name(3)) == {name(12): 9}
     assert counts_for.pop(name(13)) == {name(13): 0}
     assert counts_for == {
@@ -38,10 +40,10 @@ def test_what_was_observed_before_a_pause_counts_no_more(lake):
 
 def test_observations_of_different_sources_never_count_together(lake):
     load(lake, snapshot(0), of_files(1, "store", "a"), snapshot(2), of_files(3, "local_offsets"))
-    found = {it.snapshot_id: it for it in plan_run(lake, Window(at(0), at(4))).observations}
-    assert found[name(0)].counts_for == {name(0): 0, name(2): 1}
-    assert found["store-1"].counts_for == {"store-1": 0}
-    numbers = sorted(it.number for it in found.values())
+    observations = {it.snapshot_id: it for it in plan_run(lake, Window(at(0), at(4))).observations}
+    assert observations[name(0)].counts_for == {name(0): 0, name(2): 1}
+    assert observations["store-1"].counts_for == {"store-1": 0}
+    numbers = sorted(it.number for it in observations.values())
     assert numbers[1] - numbers[0] == 1
     assert all(later - earlier > 10 for earlier, later in pairwise(numbers[1:]))
 
@@ -62,18 +64,22 @@ def test_observations_of_the_same_seconds_are_one_place(lake):
     close, next_but_one = 11 + 0.7 / 60, 11 + 10.2 / 60
     minutes = (*range(12), close, next_but_one, 12)
     load(lake, *(snapshot(minute) for minute in minutes))
-    found = plan_run(lake, Window(at(10.5), at(13))).observations
+    observations = plan_run(lake, Window(at(10.5), at(13))).observations
     before = {name(minute): 11 - minute for minute in range(2, 11)}
-    assert counting_for(found, name(11)) == {name(11): 0, **before}
-    assert counting_for(found, name(close)) == {name(close): 0, **before}
+    assert counting_for(observations, name(11)) == {name(11): 0, **before}
+    assert counting_for(observations, name(close)) == {name(close): 0, **before}
     later = {snapshot_id: place + 1 for snapshot_id, place in before.items() if place < 9}
-    assert counting_for(found, name(next_but_one)) == {name(next_but_one): 0, name(11): 1, **later}
+    assert counting_for(observations, name(next_but_one)) == {
+        name(next_but_one): 0,
+        name(11): 1,
+        **later,
+    }
     latest = {snapshot_id: place + 1 for snapshot_id, place in later.items() if place < 9}
-    assert counting_for(found, name(12)) == {
+    assert counting_for(observations, name(12)) == {
         **{name(12): 0, name(next_but_one): 1, name(11): 2},
         **latest,
     }
-    judged = [it.snapshot_id for it in found if it.snapshot_id in it.counts_for]
+    judged = [it.snapshot_id for it in observations if it.snapshot_id in it.counts_for]
     assert sorted(judged) == sorted(name(m) for m in (11, close, next_but_one, 12))
 
 

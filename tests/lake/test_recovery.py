@@ -34,15 +34,15 @@ def cut(lake):
 
 def newest_files(lake, table):
     """The metadata file of the newest version, its manifest list and its data files."""
-    found = lake.table(table.name)
-    snapshot = found.current_snapshot()
+    result = lake.table(table.name)
+    snapshot = result.current_snapshot()
     data = [
         entry.data_file.file_path
-        for manifest in snapshot.manifests(found.io)
-        for entry in manifest.fetch_manifest_entry(found.io)
+        for manifest in snapshot.manifests(result.io)
+        for entry in manifest.fetch_manifest_entry(result.io)
         if entry.snapshot_id == snapshot.snapshot_id
     ]
-    places = [found.metadata_location, snapshot.manifest_list, data[0]]
+    places = [result.metadata_location, snapshot.manifest_list, data[0]]
     return [path_of(place) for place in places]
 
 
@@ -95,10 +95,10 @@ def test_nothing_changes_where_the_last_run_released_its_lease(cut, fresh):
 
 
 def test_whole_tables_stay_as_they_are_after_a_killed_run(cut, fresh):
-    places = {each: cut.table(each.name).metadata_location for each in raw.ALL}
+    places = {table: cut.table(table.name).metadata_location for table in raw.ALL}
     lake = fresh(cut)
     assert recover(lake, lambda _: None) == []
-    assert places == {each: lake.table(each.name).metadata_location for each in raw.ALL}
+    assert places == {table: lake.table(table.name).metadata_location for table in raw.ALL}
     assert not lake.shared.leases.is_abandoned(RUN)
 
 

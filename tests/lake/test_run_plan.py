@@ -31,7 +31,7 @@ def plan(empty_lake):
     return plan_run(empty_lake, window(3, 4))
 
 
-@pytest.mark.parametrize("field", [each.name for each in fields(RunPlan)])
+@pytest.mark.parametrize("field", [field.name for field in fields(RunPlan)])
 def test_nothing_in_a_plan_can_be_replaced(plan, field):
     with pytest.raises(FrozenInstanceError):
         setattr(plan, field, None)
@@ -106,7 +106,9 @@ def test_queues_that_a_member_holds_are_reported(lake):
 def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):
     load(lake, snapshot(1), snapshot(2), snapshot(3), snapshot(1, cluster="other"))
     mark_computed(lake, 2)
-    assert [each.snapshot_id for each in plan_run(lake, window(0, 4)).new] == [
+    assert [
+        loaded_snapshot.snapshot_id for loaded_snapshot in plan_run(lake, window(0, 4)).new
+    ] == [
         name(1, "other"),
         name(3),
     ]
@@ -115,14 +117,20 @@ def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):
 def test_a_computed_snapshot_of_the_future_keeps_no_incident_where_it_is(lake):
     load(lake, snapshot(2), snapshot(3), snapshot(9 * 60))
     mark_computed(lake, 2, 9 * 60)
-    assert [each.snapshot_id for each in plan_run(lake, window(0, 4)).new] == [name(3)]
+    assert [
+        loaded_snapshot.snapshot_id for loaded_snapshot in plan_run(lake, window(0, 4)).new
+    ] == [name(3)]
 
 
 def test_snapshots_shortly_before_the_window_have_their_age(lake):
     day = MEMORY.total_seconds() / 60
     load(lake, snapshot(-day - 1), snapshot(-day + 5), snapshot(-9), snapshot(3))
     made = plan_run(lake, window(3, 4))
-    assert [each.snapshot_id for each in made.known] == [name(-day + 5), name(-9), name(3)]
+    assert [loaded_snapshot.snapshot_id for loaded_snapshot in made.known] == [
+        name(-day + 5),
+        name(-9),
+        name(3),
+    ]
     assert made.before(at(3) - at(-10)) == (name(-9),)
     assert made.before(at(3) - at(-9)) == (name(-9),)
     assert made.before(at(3) - at(-8)) == ()

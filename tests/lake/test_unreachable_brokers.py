@@ -50,12 +50,12 @@ def test_an_unreachable_broker_concerns_its_own_cluster_only(lake):
     made = plan_run(lake, Window(at(2), at(3)))
     assert made.unreachable == ()
     # Nothing of a cluster is read that has no snapshot in the window.
-    assert {each.cluster for each in made.known} == {"other"}
+    assert {loaded_snapshot.cluster for loaded_snapshot in made.known} == {"other"}
     assert made.previous == ()
 
 
 def test_files_concern_their_own_broker_only(lake):
     """Statistics of the past and a store of one broker make no other broker unreachable."""
     load(lake, snapshot(1), of_files(2, "stats_log"), of_files(3, "store", "a"), snapshot(4, ["a"]))
-    found = plan_run(lake, Window(at(2), at(5)))
-    assert found.unreachable == (UnreachableBroker(name(4), "b", name(1)),)
+    run_plan = plan_run(lake, Window(at(2), at(5)))
+    assert run_plan.unreachable == (UnreachableBroker(name(4), "b", name(1)),)

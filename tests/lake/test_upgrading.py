@@ -56,13 +56,13 @@ def home():
 def rows_of(home):
     """The rows of each table by its columns at 0.1.0, read without this program's declarations."""
     catalog = load_catalog(NAME, **CatalogConfig.of(home).python)
-    found = {}
+    mapping = {}
     for name in sorted(TABLES.keys() - NEW):
         table = catalog.load_table(name)
         old = COLUMNS.setdefault(name, [field.name for field in table.schema().fields])
         rows = table.scan(selected_fields=tuple(old)).to_arrow().select(old).to_pylist()
-        found[name] = sorted(map(repr, _without_new_members(rows)))
-    return found
+        mapping[name] = sorted(map(repr, _without_new_members(rows)))
+    return mapping
 
 
 COLUMNS: dict[str, list[str]] = {}

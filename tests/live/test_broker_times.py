@@ -109,8 +109,8 @@ def test_delay_is_exact_whatever_the_brokers_clock(answering):
 
 def test_delay_of_the_last_message_needs_no_request(answering):
     fake = answering(FakeBrokers({"billing": 40, "mail": 99}))
-    found = delays(snapshot(("billing", 40), ("mail", 99)))
-    assert found["mail"] == (1_000, "exact", 0), "the clock of the broker is removed"
+    mapping = delays(snapshot(("billing", 40), ("mail", 99)))
+    assert mapping["mail"] == (1_000, "exact", 0), "the clock of the broker is removed"
     assert "mail" not in fake.requests
 
 
@@ -143,9 +143,9 @@ def test_a_rewound_group_keeps_the_bound(answering):
 def test_a_failed_request_leaves_a_bound_and_a_reason(answering):
     answering(FakeBrokers({"billing": 40, "mail": 50}, broken=frozenset({"mail"})))
     taken = snapshot(("billing", 40), ("mail", 50))
-    found = delays(taken)
-    assert found["billing"] == (60_000, "exact", 0)
-    assert found["mail"] == (1_000, "at_least", None)
+    mapping = delays(taken)
+    assert mapping["billing"] == (60_000, "exact", 0)
+    assert mapping["mail"] == (1_000, "at_least", None)
     times = requested(ClusterTarget(("x:1",)), taken, list(undated(taken)), GENEROUS)
     assert any("no response" in line for line in times.problems)
 
@@ -153,9 +153,9 @@ def test_a_failed_request_leaves_a_bound_and_a_reason(answering):
 def test_limits_keep_the_largest_lags(answering):
     fake = answering(FakeBrokers({"a": 90, "b": 10, "c": 50}))
     taken = snapshot(("a", 90), ("b", 10), ("c", 50))
-    found = delays(taken, Limits(requests=2, seconds=20.0))
+    mapping = delays(taken, Limits(requests=2, seconds=20.0))
     assert [group for group in fake.requests if group != NEVER_CONSUMES] == ["b", "c"]
-    assert {group: source for group, (_, source, _) in found.items()} == {
+    assert {group: source for group, (_, source, _) in mapping.items()} == {
         "a": "at_least",
         "b": "exact",
         "c": "exact",
@@ -166,8 +166,8 @@ def test_limits_keep_the_largest_lags(answering):
 
 def test_no_request_is_sent_after_the_time_limit(answering):
     fake = answering(FakeBrokers({"billing": 40}))
-    found = delays(snapshot(("billing", 40)), Limits(seconds=0.0, last_seconds=20.0))
-    assert found["billing"][1] == "at_least"
+    mapping = delays(snapshot(("billing", 40)), Limits(seconds=0.0, last_seconds=20.0))
+    assert mapping["billing"][1] == "at_least"
     assert set(fake.requests) <= {NEVER_CONSUMES}
 
 

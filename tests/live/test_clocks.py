@@ -14,5 +14,5 @@ def test_an_instant_that_no_calendar_has_is_unknown():
     snapshot.brokers = [Broker("broker-a", 0, "a:1", clock_skew_ms=-5000)]
     snapshot.queue_offsets = [QueueOffset("broker-a", "t", 0, 0, 9, at) for at in (NOON, last)]
     remove_skew(snapshot)
-    found = [queue.newest_stored_at for queue in snapshot.queue_offsets]
-    assert found == [NOON + timedelta(seconds=5), None]
+    newest_stored_ats = [queue.newest_stored_at for queue in snapshot.queue_offsets]
+    assert newest_stored_ats == [NOON + timedelta(seconds=5), None]

@@ -21,10 +21,10 @@ ADDRESS = "10.0.0.1:10911"
 def taken(*committed: int | None, ends: int = 100) -> Snapshot:
     """A snapshot of `billing` on `orders`, a queue for each offset."""
     snapshot = Snapshot("lab", "remote", NOON, status="COMPLETE")
-    for queue_id, each in enumerate(committed):
+    for queue_id, number in enumerate(committed):
         snapshot.queue_offsets.append(QueueOffset("broker-a", "orders", queue_id, 0, ends, None))
         snapshot.consumer_offsets.append(
-            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, each)
+            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, number)
         )
     return snapshot
 

@@ -65,9 +65,9 @@ def test_a_store_time_from_history_replaces_the_bound():
     times = StoreTimes(
         known={group_queue(row): StoreTime(NOON - timedelta(minutes=2), "interpolated", 900)}
     )
-    found = computed(row, queue(0, 100, 5), times)
-    assert (found["delay_ms"], found["delay_source"]) == (120_000, "interpolated")
-    assert found["delay_error_ms"] == 900
+    body = computed(row, queue(0, 100, 5), times)
+    assert (body["delay_ms"], body["delay_source"]) == (120_000, "interpolated")
+    assert body["delay_error_ms"] == 900
 
 
 def test_a_row_advances_to_its_dated_offset():
@@ -94,15 +94,15 @@ def test_impossible_offsets_are_no_measurement(committed, minimum, maximum, expe
 def test_beside_a_known_first_message_the_next_one_is_not_guessed():
     row, ends = offset(0, 10), queue(0, 1000, 1)
     row.first_unconsumed_at = NOON - timedelta(hours=1)
-    found = computed(row, ends)
-    assert (found["delay_ms"], found["delay_source"]) == (3_600_000, "exact")
-    assert found["ready_delay_ms"] is found["available_span_ms"] is None
+    body = computed(row, ends)
+    assert (body["delay_ms"], body["delay_source"]) == (3_600_000, "exact")
+    assert body["ready_delay_ms"] is body["available_span_ms"] is None
     assert computed(offset(0, 10), ends)["ready_delay_ms"] == 1000, "all is a bound of 1 s"
 
 
 def test_a_message_interpolated_at_this_very_instant_has_an_age():
     row = offset(99)
     times = StoreTimes(known={group_queue(row): StoreTime(NOON, "interpolated", 60_000)})
-    found = computed(row, queue(0, 100), times)
-    assert (found["delay_ms"], found["delay_source"]) == (0, "interpolated")
-    assert found["delay_error_ms"] == 60_000
+    body = computed(row, queue(0, 100), times)
+    assert (body["delay_ms"], body["delay_source"]) == (0, "interpolated")
+    assert body["delay_error_ms"] == 60_000

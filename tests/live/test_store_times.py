@@ -81,10 +81,10 @@ def test_store_times_are_those_of_spark(spark):
     frame = spark.createDataFrame(rows, kind).select(
         "id", _stored("step", F.col("offset"), F.lit(minute(1000))).alias("found")
     )
-    found = {row["id"]: row["found"] for row in frame.collect()}
-    assert {row["source"] for row in found.values()} == {"exact", "interpolated", "at_least"}
+    collected = {row["id"]: row["found"] for row in frame.collect()}
+    assert {row["source"] for row in collected.values()} == {"exact", "interpolated", "at_least"}
     for number, (grown, offset) in enumerate(cases):
-        mine, theirs = grown.store_time(offset), found[number]
+        mine, theirs = grown.store_time(offset), collected[number]
         assert (mine.source, mine.error_ms) == (theirs["source"], theirs["error_ms"])
         # One microsecond: Spark rounds a product, Python a sum of instants.
         difference = abs(mine.at - theirs["at"].astimezone(UTC))

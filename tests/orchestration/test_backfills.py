@@ -23,16 +23,16 @@ def small_parts(lake, monkeypatch):
 @pytest.fixture
 def computed(small_parts, monkeypatch):
     """The hours of each run, of which the third dies."""
-    found, deaths = [], [3]
+    entries, deaths = [], [3]
 
     def run(settings, job, tags, *more):
-        found.append(tags)
-        if len(found) in deaths:
+        entries.append(tags)
+        if len(entries) in deaths:
             raise RunError("killed")
-        return str(len(found))
+        return str(len(entries))
 
     monkeypatch.setattr(in_process, "_run", run)
-    return found
+    return entries
 
 
 def recompute(lake, window=DAY, **options):

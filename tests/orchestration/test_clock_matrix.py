@@ -128,7 +128,7 @@ def ingest(lake: Lake, now: datetime, last_at: datetime) -> None:
             if row["snapshot_id"].endswith(f"Z-{case.cluster}")
         ]
         lake.append(table, rows)
-    before = {each.cluster: each for each in incidents(lake)}
+    before = {incident.cluster: incident for incident in incidents(lake)}
     moved = [(before[case.cluster], case) for case in cases if case.offset != "y1"]
     lake.upsert(
         alerting.INCIDENTS,
@@ -143,7 +143,7 @@ def advanced(incident: Incident, case: Case, wrong: datetime) -> Incident:
     transitions[-1] = Transition(transitions[-1].transition, wrong)
     if case.offset == OPENED_AHEAD:
         names += ["opened_at", "fired_at"]
-        transitions = [Transition(each.transition, wrong) for each in transitions]
+        transitions = [Transition(transition.transition, wrong) for transition in transitions]
     return replace(incident, transitions=tuple(transitions), **dict.fromkeys(names, wrong))
 
 
@@ -193,7 +193,7 @@ def ticked(tmp_path_factory, spark_engine) -> Iterator[Ticked]:
             for case in CASES:
                 land(home, taken(case, at, at, case.lag(number)))
             command("tick", "--no-collect")
-        states = {each.cluster: each.state for each in incidents(warm.lake)}
+        states = {incident.cluster: incident.state for incident in incidents(warm.lake)}
         wanted = {"f": "FIRING", "r": "RESOLVED"}
         assert states == {case.cluster: wanted[case.state] for case in CASES}
         now = datetime.now(UTC).replace(microsecond=0)
@@ -229,10 +229,10 @@ def land_wrong(home: Home, snapshot: Snapshot) -> None:
 
 
 def by_cluster(lake: Lake) -> dict[str, list[Incident]]:
-    found: dict[str, list[Incident]] = {}
-    for each in incidents(lake):
-        found.setdefault(each.cluster or "", []).append(each)
-    return found
+    cluster: dict[str, list[Incident]] = {}
+    for incident in incidents(lake):
+        cluster.setdefault(incident.cluster or "", []).append(incident)
+    return cluster
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
@@ -250,10 +250,10 @@ def test_everything_is_right_from_the_next_correct_snapshot_on(ticked: Ticked, c
     page = ticked.client.get("/group", params={"cluster": case.cluster, "group": "g"})
     assert page.status_code == 200 and "wrong-" not in page.text
     latest = datetime.now(UTC) + MINUTE
-    for found in (ticked.incidents, ticked.recomputed):
-        (incident,) = found[case.cluster]
+    for value in (ticked.incidents, ticked.recomputed):
+        (incident,) = value[case.cluster]
         assert incident.state == {"f": "RESOLVED", "r": "FIRING"}[case.state]
-        instants = [each.at for each in incident.transitions]
+        instants = [transition.at for transition in incident.transitions]
         assert instants == sorted(instants) and instants[-1] <= latest
         assert incident.observed_at == correct
         if case.state == "r":
@@ -281,7 +281,7 @@ def test_what_was_left_out_is_named(ticked: Ticked, case: Case):
         assert f"Z-{case.cluster} lies in the future" in quality
     elif case.offset == "year-behind":
         too_old = load(ticked.lake, ticked.now - 31 * DAY).too_old
-        assert any(each.endswith(f"Z-{case.cluster}") for each in too_old)
+        assert any(text.endswith(f"Z-{case.cluster}") for text in too_old)
     elif not loaded:
         assert f"Z-{case.cluster} is of a clock that was wrong" in ticked.printed
         assert "set aside in the landing" in quality

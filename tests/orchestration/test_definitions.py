@@ -124,5 +124,5 @@ def test_a_backfill_of_all_assets_is_not_refused(tmp_path: Path) -> None:
     graph = build(Settings(home=tmp_path)).resolve_asset_graph()
     for key in graph.executable_asset_keys:
         of_step = graph.get(key).execution_set_asset_keys
-        outside = [graph.get(each).parent_keys - of_step for each in of_step]
+        outside = [graph.get(asset_key).parent_keys - of_step for asset_key in of_step]
         assert len({len(parents) > 1 for parents in outside}) == 1, key

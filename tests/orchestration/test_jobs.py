@@ -77,7 +77,11 @@ def test_runs_of_other_pipelines_of_that_name_hold_up_nobody(instance, name, sta
     job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
     instance.create_run_for_job(job, tags=HOURS, status=status)
     assert starts(instance) and not starts(instance, meanwhile)
-    (audit_every_hour,) = [each for each in schedules(running=True) if each.job_name == "audit"]
+    (audit_every_hour,) = [
+        schedule_definition
+        for schedule_definition in schedules(running=True)
+        if schedule_definition.job_name == "audit"
+    ]
     assert starts(instance, audit_every_hour)
 
 
@@ -120,7 +124,10 @@ def test_runs_of_other_pipelines_do_not_count(instance):
 
 
 def test_hourly_jobs_do_not_wait_for_a_backfill(instance):
-    hourly = {each.name: each for each in schedules(running=False)}
+    hourly = {
+        schedule_definition.name: schedule_definition
+        for schedule_definition in schedules(running=False)
+    }
     run = under_way(instance, RECOMPUTE, HOURS)
     for job in (MAINTAIN, AUDIT):
         assert not starts(instance, hourly[f"{job.name}_every_hour"])

@@ -42,8 +42,8 @@ def test_offsets_advance_and_stay_within_the_queue():
 def test_an_engine_is_warmed_on_rows_of_the_usual_number(lake):
     assert usual_rows(lake) == 0
     snapshots = [SyntheticCluster.with_rows(START, 0).snapshot(number) for number in (0, 1)]
-    for each in snapshots:
-        land(lake.home, each)
+    for snapshot in snapshots:
+        land(lake.home, snapshot)
     load(lake)
-    rows = [len(each.queue_offsets) + len(each.consumer_offsets) for each in snapshots]
+    rows = [len(snapshot.queue_offsets) + len(snapshot.consumer_offsets) for snapshot in snapshots]
     assert usual_rows(lake) == sum(rows) // 2

@@ -43,10 +43,10 @@ def test_three_ticks_compute_three_hours_as_one_does(tmp_path, spark_engine):
     assert expected["progress.queues"] and expected["incidents"]
     with warmed(parted, spark_engine) as warm:
         printed = [_tick(parted) for _ in range(3)]
-        found = tables(warm.lake)
+        mapping = tables(warm.lake)
     assert [WAITING in text for text in printed] == [True, True, False]
     for name, rows in expected.items():
-        assert found[name] == rows, name
+        assert mapping[name] == rows, name
 
 
 def _tick(home):

@@ -176,8 +176,8 @@ def test_the_order_of_the_input_does_not_matter(queues, clients, data):
     for strategy in (name for name in STRATEGIES if name != "CONFIG"):
         expected = allocate(strategy, "t", queues, clients, **OTHER)
         shuffled = data.draw(st.permutations(queues)), data.draw(st.permutations(clients))
-        found = allocate(strategy, "t", *shuffled, **OTHER)
-        assert list(found.items()) == list(expected.items())
+        pairs = allocate(strategy, "t", *shuffled, **OTHER)
+        assert list(pairs.items()) == list(expected.items())
 
 
 @given(queue_lists, client_lists)

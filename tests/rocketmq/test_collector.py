@@ -30,8 +30,8 @@ def expect(*groups, **target):
         clusters.setdefault(group.cluster, []).append(group.broker)
     info = ClusterInfo({group.broker: group for group in groups}, clusters)
     readings = expected_readings(info, "ns:1", ClusterTarget(("ns:1",), **target), problems)
-    found = [(r.broker, r.broker_id, r.address, r.is_master) for r in readings]
-    return found, [problem.message for problem in problems.rows()]
+    entries = [(r.broker, r.broker_id, r.address, r.is_master) for r in readings]
+    return entries, [problem.message for problem in problems.rows()]
 
 
 def test_every_listed_address():
@@ -62,16 +62,16 @@ def test_a_cluster_without_brokers():
 
 
 def test_a_gone_broker_is_expected_at_its_old_address():
-    found, problems = expect(B, remembered=(("broker-a", 0, "a:0"), ("broker-a", 1, "a:1")))
-    assert found[1:] == [("broker-a", 0, "a:0", True), ("broker-a", 1, "a:1", False)]
+    entries, problems = expect(B, remembered=(("broker-a", 0, "a:0"), ("broker-a", 1, "a:1")))
+    assert entries[1:] == [("broker-a", 0, "a:0", True), ("broker-a", 1, "a:1", False)]
     assert problems == []
 
 
 def test_a_gone_broker_of_two_other_memories_is_expected_once():
     """A cluster that was renamed twice; one of the memories is from before the broker moved."""
     memories = [(("broker-b", 0, "b:0"), ("broker-c", 0, at)) for at in ("c:new", "c:old")]
-    found, _ = expect(B, kin=tuple(memories))
-    assert found == [("broker-b", 0, "b:0", True), ("broker-c", 0, "c:new", True)]
+    entries, _ = expect(B, kin=tuple(memories))
+    assert entries == [("broker-b", 0, "b:0", True), ("broker-c", 0, "c:new", True)]
 
 
 def test_a_moved_broker_is_expected_at_its_new_address():
@@ -86,28 +86,30 @@ BEFORE = (("broker-a", 0, "a:1"), ("broker-a", 2, "a:2"))
 
 def test_after_a_promotion_the_dead_master_is_expected():
     """Under the id that is the dead one's own in this group: 2 was the other's."""
-    found, problems = expect(PROMOTED, remembered=BEFORE)
-    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
+    entries, problems = expect(PROMOTED, remembered=BEFORE)
+    assert entries == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
     assert problems == []
-    assert expect(PROMOTED, remembered=(("broker-a", 0, "a:2"), ("broker-a", 1, "a:1")))[0] == found
+    assert (
+        expect(PROMOTED, remembered=(("broker-a", 0, "a:2"), ("broker-a", 1, "a:1")))[0] == entries
+    )
 
 
 def test_two_gone_members_have_two_ids():
     """One was remembered under the id that the other took over: a row of each is expected."""
-    found = expect(B, remembered=(("broker-a", 1, "a:1"), ("broker-a", 1, "a:3")))[0]
-    assert found[1:] == [("broker-a", 1, "a:1", False), ("broker-a", 2, "a:3", False)]
+    entries = expect(B, remembered=(("broker-a", 1, "a:1"), ("broker-a", 1, "a:3")))[0]
+    assert entries[1:] == [("broker-a", 1, "a:1", False), ("broker-a", 2, "a:3", False)]
 
 
 def test_after_a_promotion_the_old_master_may_move():
     back = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:9"})
-    found = expect(back, remembered=BEFORE)[0]
-    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:9", False)]
+    entries = expect(back, remembered=BEFORE)[0]
+    assert entries == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:9", False)]
 
 
 def test_swapped_members_are_expected_once_each():
     swapped = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:1"})
-    found = expect(swapped, remembered=BEFORE)[0]
-    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
+    entries = expect(swapped, remembered=BEFORE)[0]
+    assert entries == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
 
 
 def test_a_renamed_broker_gets_each_request_once(scripted):
@@ -125,14 +127,16 @@ def test_a_renamed_broker_gets_each_request_once(scripted):
             alone = await collect(ClusterTarget((at,)))
             first = sorted(requested)
             requested.clear()
-            found = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
+            snapshot = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
             assert sorted(requested) == first
-            return alone, found
+            return alone, snapshot
 
-    alone, found = asyncio.run(main())
+    alone, snapshot = asyncio.run(main())
     gone = "z 0 is gone, b has its address now"
-    assert [it.message for it in found.problems] == [it.message for it in alone.problems] + [gone]
-    assert [(it.broker, it.version) for it in found.brokers] == [("b", None), ("z", None)]
+    assert [it.message for it in snapshot.problems] == [it.message for it in alone.problems] + [
+        gone
+    ]
+    assert [(it.broker, it.version) for it in snapshot.brokers] == [("b", None), ("z", None)]
 
 
 def test_a_static_topic_is_unknown_and_no_problem(scripted, recorded):
@@ -265,10 +269,10 @@ def test_the_version_of_a_grpc_client_is_unknown(scripted):
 def test_a_dead_proxy_leaves_members_unknown(scripted):
     """The others are requested too; where none responds, the group must not look offline."""
     dead = ("127.0.0.1:1",)
-    found = proxied(scripted, at_the_proxy(), [], dead)
-    assert (len(found.clients), found.proxies_answered, found.status) == (1, 1, "PARTIAL")
+    snapshot = proxied(scripted, at_the_proxy(), [], dead)
+    assert (len(snapshot.clients), snapshot.proxies_answered, snapshot.status) == (1, 1, "PARTIAL")
     of_no_group = ["GET_CONSUMER_CONNECTION_LIST"]
-    assert [it.operation for it in found.problems] == of_no_group, "the other one reports it"
+    assert [it.operation for it in snapshot.problems] == of_no_group, "the other one reports it"
     broken = proxied(scripted, {26: 3, 203: 1}, [])
     named = [it.operation for it in broken.problems]
     assert "GET_CONSUMER_CONNECTION_LIST g" in named
@@ -406,14 +410,14 @@ def test_brokers_that_one_name_server_knows_are_read(scripted, order):
             scripted(scripted_broker(listing(("c", "one", c)), [])) as second,
         ):
             servers = first, second
-            taken = await collect(ClusterTarget(tuple(servers[each] for each in order)))
+            taken = await collect(ClusterTarget(tuple(servers[item] for item in order)))
             return taken, servers
 
     taken, servers = asyncio.run(main())
     assert (taken.status, taken.brokers_answered) == ("PARTIAL", 2)
     assert {row.broker for row in taken.queue_offsets} == {"b", "c"}
     assert {problem.endpoint for problem in taken.problems} == set(servers)
-    assert all("does not list 1 of 2 broker addr" in each.message for each in taken.problems)
+    assert all("does not list 1 of 2 broker addr" in problem.message for problem in taken.problems)
 
 
 def test_name_servers_may_differ_in_other_clusters(scripted):
@@ -483,14 +487,14 @@ def test_topics_that_may_not_be_read_are_named(scripted):
 
 
 def test_a_slave_does_not_replace_a_dead_master():
-    found, problems = expect(HEADLESS)
-    assert [is_master for *_, is_master in found] == [False, False]
+    entries, problems = expect(HEADLESS)
+    assert [is_master for *_, is_master in entries] == [False, False]
     assert problems == ["broker-a has no master, only slaves are registered"]
 
 
 def test_an_acting_master_is_read():
-    found, problems = expect(ACTING, remembered=(("broker-a", 0, "a:0"),))
-    assert found == [
+    entries, problems = expect(ACTING, remembered=(("broker-a", 0, "a:0"),))
+    assert entries == [
         ("broker-a", 1, "a:1", True),
         ("broker-a", 2, "a:2", False),
         ("broker-a", 0, "a:0", False),
@@ -594,5 +598,7 @@ def test_a_dead_name_server_costs_little_beside_one_that_responds(scripted, monk
 def test_importing_the_collector_is_light():
     heavy = ["pandas", "pyarrow", "pydantic", "rich", "pyspark", "dagster", "numpy", "sqlalchemy"]
     code = f"import sys, rocketmq.collector; print([m for m in {heavy} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

@@ -41,8 +41,8 @@ TOPICS = {"T", "topic", "a_b"}
     ],
 )
 def test_topic_kind(topic, kind):
-    found = topic_kind(topic, groups=GROUPS, topics=TOPICS, deployment={"broker-a", "lab"})
-    assert found.value == kind
+    result = topic_kind(topic, groups=GROUPS, topics=TOPICS, deployment={"broker-a", "lab"})
+    assert result.value == kind
 
 
 def test_names_of_a_group():

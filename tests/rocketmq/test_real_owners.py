@@ -43,13 +43,13 @@ def test_expected_owners_are_the_actual_owners(cluster, tmp_path):
         for number in range(row.read_queues or 0)
     ]
     assert {broker for broker, _ in queues} == {"broker-a", "broker-b"}
-    found = {}
+    mapping = {}
     for line in completed.stdout.splitlines():
         strategy, *members = line.split("\t")
         shares = (member.split("=") for member in members)
-        found[strategy] = {client: owned.split(",") for client, owned in shares}
-    assert found.keys() == STRATEGIES, completed.stdout
-    for strategy, owned in found.items():
+        mapping[strategy] = {client: owned.split(",") for client, owned in shares}
+    assert mapping.keys() == STRATEGIES, completed.stdout
+    for strategy, owned in mapping.items():
         rooms = {name: name[-1] for name in (*owned, "broker-a", "broker-b")}
         expected = allocate(
             strategy, TOPIC, queues, owned, rooms=rooms if "NEARBY" in strategy else ()

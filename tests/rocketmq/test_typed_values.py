@@ -49,10 +49,10 @@ def test_a_time_that_cannot_be_is_unknown(milliseconds):
 @pytest.mark.parametrize("shift", [0, 1 << 41, 1 << 43])
 def test_a_time_is_exact_to_the_millisecond(shift):
     milliseconds = int(TIME.timestamp() * 1000) + shift
-    found = typed_values.instant(milliseconds)
-    assert found is not None
-    assert round((found - TIME).total_seconds() * 1000) == shift
-    assert typed_values.instants([milliseconds, 0]) == [found, None]
+    instant = typed_values.instant(milliseconds)
+    assert instant is not None
+    assert round((instant - TIME).total_seconds() * 1000) == shift
+    assert typed_values.instants([milliseconds, 0]) == [instant, None]
 
 
 @pytest.mark.parametrize(

@@ -296,8 +296,8 @@ def test_an_account_is_read_again_for_every_snapshot(home):
     write(home, ENTRY + "  acl: {access_key_env: A, secret_key_env: B}\n")
     (cluster,) = configured(home)
     for secret in ("old", "new"):
-        found = cluster.target(environment={"A": "a", "B": secret}).security.credentials
-        assert found == Credentials("a", secret)
+        credentials = cluster.target(environment={"A": "a", "B": secret}).security.credentials
+        assert credentials == Credentials("a", secret)
 
 
 def test_limits_of_deep_snapshots(tmp_path):

@@ -54,6 +54,6 @@ def test_omitted_thresholds_keep_their_defaults(tmp_path):
 def test_a_mistake_is_one_line_and_spares_other_entries(tmp_path, entry, mistake):
     file = tmp_path / "health.yaml"
     file.write_text(f"health:\n- {entry}\n- match: {{}}\n")
-    found, (line,) = read(file)
+    overrides, (line,) = read(file)
     assert line.startswith(f"{file}:{mistake}")
-    assert len(found) == 1
+    assert len(overrides) == 1

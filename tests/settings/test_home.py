@@ -16,7 +16,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     unfinished(path).symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, "new")
-    assert [each.name for each in tmp_path.iterdir()] == ["marks.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["marks.json"]
     assert path.read_text() == "old"
 
 
@@ -26,7 +26,7 @@ def test_what_killed_processes_left_is_removed_and_what_is_written_stays(tmp_pat
         path.write_text("x")
         os.utime(path, times=(0, time.time() - (LEFT_SECONDS + 60) * (path != young)))
     remove_unfinished(tmp_path, tmp_path / "missing")
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".b.8.part", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.8.part", "notes.txt"]
 
 
 def test_a_run_removes_what_killed_ones_left_of_state(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ EIGHT = datetime(2026, 11, 19, 8, tzinfo=UTC)
     ["2026-11-19T08:00", "2026-11-19 08:00:00", "2026-11-19T08:00Z", "2026-11-19T16:00+08:00"],
 )
 def test_an_instant_is_in_utc_unless_it_names_a_zone(text: str) -> None:
-    found = utc_instant(text)
-    assert found == EIGHT and found.tzinfo is UTC
+    instant = utc_instant(text)
+    assert instant == EIGHT and instant.tzinfo is UTC
 
 
 def test_a_wrong_instant_is_a_value_error() -> None:

@@ -46,6 +46,6 @@ def test_entries_state_cores_and_computing_time(tmp_path):
 def test_a_mistake_is_one_line_and_spares_other_entries(tmp_path, entry, mistake):
     file = tmp_path / "capacity.yaml"
     file.write_text(f"capacity:\n- {entry}\n- match: {{}}\n")
-    found, (line,) = read(file)
+    machine_overrides, (line,) = read(file)
     assert line.startswith(f"{file}:{mistake}")
-    assert len(found) == 1
+    assert len(machine_overrides) == 1

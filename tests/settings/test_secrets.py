@@ -32,7 +32,9 @@ def test_dagsters_pages_and_daemon_reach_only_dagsters_database():
 
 
 @pytest.mark.parametrize("value", ["CHANGE_ME", "changeme", "Change-Me-Please", "<token>", "..."])
-@pytest.mark.parametrize("name", [each for purpose in PURPOSES for each in purpose.variables])
+@pytest.mark.parametrize(
+    "name", [variable for purpose in PURPOSES for variable in purpose.variables]
+)
 def test_a_placeholder_is_refused_with_one_line_that_does_not_show_it(monkeypatch, name, value):
     value = f"postgresql://u:{value}@h/d" if name.endswith(("_URI", "PG_URL")) else value
     monkeypatch.setenv(name, value)
@@ -43,7 +45,7 @@ def test_a_placeholder_is_refused_with_one_line_that_does_not_show_it(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "name", [each for purpose in PURPOSES if purpose.is_token for each in purpose.variables]
+    "name", [variable for purpose in PURPOSES if purpose.is_token for variable in purpose.variables]
 )
 def test_a_short_token_is_refused(monkeypatch, name):
     monkeypatch.setenv(name, "x" * (SHORTEST_TOKEN - 1))
@@ -78,8 +80,8 @@ def test_the_page_of_deployments_has_the_table():
     rows = re.findall(r"(?m)^\| `(\w+)\.env` \| (.*?) \| (.*?) \|$", page)
     words = {Process.CODE: "code server", Process.WEBSERVER: "web server"}
     assert [(name, processes) for name, _, processes in rows] == [
-        (each.name, ", ".join(words.get(process, process) for process in each.processes))
-        for each in PURPOSES
+        (purpose.name, ", ".join(words.get(process, process) for process in purpose.processes))
+        for purpose in PURPOSES
     ]
     for (_, variables, _), purpose in zip(rows, PURPOSES, strict=True):
         assert tuple(re.findall(r"`([A-Z_0-9]{6,})`", variables)) == purpose.variables

@@ -17,9 +17,9 @@ def read(tmp_path, text: str | bytes, **options):
     """Names of the valid entries of a file, and its mistakes without the folder."""
     file = tmp_path / "things.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    found = list(read_items(file, "things", "a thing", Entry.model_validate, **options))
-    names = [each.value.name for each in found if isinstance(each, Item)]
-    mistakes = [each.removeprefix(f"{tmp_path}/") for each in found if isinstance(each, str)]
+    items = list(read_items(file, "things", "a thing", Entry.model_validate, **options))
+    names = [item.value.name for item in items if isinstance(item, Item)]
+    mistakes = [item.removeprefix(f"{tmp_path}/") for item in items if isinstance(item, str)]
     return names, mistakes
 
 

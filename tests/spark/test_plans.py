@@ -40,25 +40,25 @@ PAIR = {"topic": "orders", "consumer_group": "billing"}
 QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
-def plan_text(found, mode="simple"):
+def plan_text(value, mode="simple"):
     """Return Spark's text of the plan, whole, whereas a tick cuts it."""
-    text, config = io.StringIO(), found.sparkSession.conf
+    text, config = io.StringIO(), value.sparkSession.conf
     config.set("spark.sql.maxPlanStringLength", WHOLE)
     with contextlib.redirect_stdout(text):
-        found.explain(mode)
+        value.explain(mode)
     config.unset("spark.sql.maxPlanStringLength")
     return text.getvalue()
 
 
-def nodes(found):
+def nodes(value):
     """How many operators of each name the plan has."""
     # An operator's name follows the branches of the tree that it hangs on.
-    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", plan_text(found), re.MULTILINE))
+    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", plan_text(value), re.MULTILINE))
 
 
-def codes(found):
+def codes(value):
     """The code that Spark makes of the plan."""
-    of_stages = plan_text(found, "codegen").split("== Subtree ")
+    of_stages = plan_text(value, "codegen").split("== Subtree ")
     return [text.partition("Generated code:")[2] for text in of_stages[1:]]
 
 
@@ -80,8 +80,8 @@ def frames(spark):
         "topics": {"topic": "orders"},
         "clients": member,
     }
-    found = {name: [{"at": at, **row} for at in (0, 1)] for name, row in rows.items()}
-    return raw_frames(spark, **found)
+    numbers = {name: [{"at": at, **row} for at in (0, 1)] for name, row in rows.items()}
+    return raw_frames(spark, **numbers)
 
 
 def of_groups(spark):
@@ -114,10 +114,10 @@ def of_queues(spark):
 
 @pytest.mark.parametrize("computed", [of_queues, of_groups])
 def test_no_row_leaves_spark_or_meets_every_other(spark, computed):
-    found = nodes(computed(spark))
-    assert {"LocalTableScan", "Exchange"} <= found.keys()
-    assert found.keys() & {"SortMergeJoin", "ShuffledHashJoin"}
-    assert not found.keys() & (PYTHON | UNKEYED)
+    counts = nodes(computed(spark))
+    assert {"LocalTableScan", "Exchange"} <= counts.keys()
+    assert counts.keys() & {"SortMergeJoin", "ShuffledHashJoin"}
+    assert not counts.keys() & (PYTHON | UNKEYED)
 
 
 def test_such_a_plan_would_be_seen(spark):
@@ -144,17 +144,17 @@ def test_messages_are_dated_without_a_join(spark):
     # The one join is of consumers with their queues; one with the steps of queues would multiply
     # rows. Windows: four for what is written, two for what is read, two for the runs of steps,
     # two for the messages read, and two for the store times that stay.
-    found = nodes(of_queues(spark))
-    assert (found["ShuffledHashJoin"], found["SortMergeJoin"]) == (1, 0)
-    assert found["Window"] <= 12
+    counts = nodes(of_queues(spark))
+    assert (counts["ShuffledHashJoin"], counts["SortMergeJoin"]) == (1, 0)
+    assert counts["Window"] <= 12
 
 
 def test_rows_of_queues_are_brought_together_once(spark):
     # One exchange of consumers, two of their queues (for the rows and for their steps), which
     # Spark reuses; the others are of members, topics, brokers and offsets to date.
-    found = nodes(of_queues(spark))
+    counts = nodes(of_queues(spark))
     # Two of them bring together the few rows of signs of consume modes.
-    assert found["Exchange"] <= 10
+    assert counts["Exchange"] <= 10
 
 
 @pytest.fixture

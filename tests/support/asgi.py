@@ -41,4 +41,4 @@ def respond(
 
     with suppress(Exception):  # the application has responded 500 and raises it for a log
         asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent)
+    return sent[0]["status"], b"".join(item.get("body", b"") for item in sent)

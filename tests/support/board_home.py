@@ -153,15 +153,15 @@ def add_snapshots(
         queues: rows of ``progress.queues`` of each snapshot.
         columns: columns of each row of ``raw.snapshots``.
     """
-    found = [(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns)) for at in groups]
-    found += [(raw.BROKERS, rows_of(raw.BROKERS, at, BROKERS, cluster)) for at in groups]
-    found += [
+    pairs = [(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns)) for at in groups]
+    pairs += [(raw.BROKERS, rows_of(raw.BROKERS, at, BROKERS, cluster)) for at in groups]
+    pairs += [
         (progress.GROUPS, rows_of(progress.GROUPS, at, rows, cluster))
         for at, rows in groups.items()
     ]
-    found += [(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster)) for at in groups]
-    found += [(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster)) for at in groups]
-    for table, parts in groupby(found, key=itemgetter(0)):
+    pairs += [(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster)) for at in groups]
+    pairs += [(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster)) for at in groups]
+    for table, parts in groupby(pairs, key=itemgetter(0)):
         lake.append(table, pa.concat_tables(rows for _, rows in parts))
 
 
@@ -219,6 +219,6 @@ def incident(
 def add_incident(lake: Lake, at: datetime, **columns: Any) -> str:
     """Adds an incident of the newest computed snapshot until an instant; returns its id."""
     computed = lake.read(progress.SNAPSHOTS, columns=("observed_at",))["observed_at"].to_pylist()
-    row = incident(max((each for each in computed if each <= at), default=at), **columns)
+    row = incident(max((item for item in computed if item <= at), default=at), **columns)
     lake.append(alerting.INCIDENTS, [row])
     return row["incident_id"]

@@ -343,12 +343,12 @@ def rows(lake: Lake, table: str, **equal: Any) -> list[dict[str, Any]]:
     declared = TABLES[table]
     if "cluster" in declared.column_names:
         equal = {"cluster": CLUSTER} | equal
-    found = [
+    entries = [
         row
         for row in lake.read(declared).to_pylist()
         if all(row[name] == value for name, value in equal.items())
     ]
-    return sorted(found, key=lambda row: [str(row[name]) for name in declared.key])
+    return sorted(entries, key=lambda row: [str(row[name]) for name in declared.key])
 
 
 def computed(lake: Lake) -> dict[str, list[dict[str, Any]]]:

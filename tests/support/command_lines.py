@@ -65,6 +65,6 @@ def _parse(command, name: str, arguments: Sequence[str]) -> None:
         return
     rest = [*getattr(context, "_protected_args", []), *context.args]
     assert rest, f"{name} needs a command"
-    found = command.get_command(context, rest[0])
-    assert found is not None, f"{name} has no command {rest[0]!r}"
-    _parse(found, rest[0], rest[1:])
+    result = command.get_command(context, rest[0])
+    assert result is not None, f"{name} has no command {rest[0]!r}"
+    _parse(result, rest[0], rest[1:])

@@ -16,7 +16,7 @@ from tidemark.cli import main
 
 def output_of(home: Home, *arguments: str, code: int = 0, **settings: str) -> str:
     """Return what a command that ends with this code prints: its output, or why there is none."""
-    out, err, found = io.StringIO(), io.StringIO(), 0
+    out, err, text = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.dict(os.environ, environment(home, **settings), clear=True),
         mock.patch.object(sys, "argv", ["tidemark", *arguments]),
@@ -27,9 +27,9 @@ def output_of(home: Home, *arguments: str, code: int = 0, **settings: str) -> st
         try:
             main()
         except SystemExit as ended:
-            found = ended.code or 0
+            text = ended.code or 0
         except BaseException as error:
             pytest.fail(f"a traceback: {error!r}")
-    assert found == code, err.getvalue()
+    assert text == code, err.getvalue()
     assert "Traceback" not in err.getvalue()
     return out.getvalue() if code == 0 else err.getvalue()

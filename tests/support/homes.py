@@ -62,9 +62,9 @@ def newest_check(home: Home, *table: str) -> tuple[str, dg.AssetCheckEvaluation]
         if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
     ]
     (mine,) = [
-        each
-        for each in judged
-        if tuple(each.asset_key.path) == table and each.check_name == "expectations"
+        evaluation
+        for evaluation in judged
+        if tuple(evaluation.asset_key.path) == table and evaluation.check_name == "expectations"
     ]
     return newest.run_id, mine
 

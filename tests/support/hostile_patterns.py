@@ -46,15 +46,15 @@ def expressions() -> Iterator[tuple[str, str | bytes, int, set[str]]]:
                     yield (
                         name,
                         text,
-                        _flags([*rest, *(each.value for each in call.keywords)]),
+                        _flags([*rest, *(keyword.value for keyword in call.keywords)]),
                         {how},
                     )
         for variable, value in vars(module).items():
             used = set(re.findall(rf"\b{re.escape(variable)}\.(\w+)", source)) & set(METHODS)
-            for found in _patterns(value):
+            for pattern in _patterns(value):
                 # One in a tuple has no name by which it is used.
                 called = set(re.findall(rf"\.({'|'.join(METHODS)})\(", source)) - {"split"}
-                yield name, found.pattern, found.flags, used or called or set(METHODS)
+                yield name, pattern.pattern, pattern.flags, used or called or set(METHODS)
 
 
 def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
@@ -62,18 +62,18 @@ def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
     elif type(value) is tuple:
-        for each in value:
-            yield from _patterns(each)
+        for item in value:
+            yield from _patterns(item)
 
 
 def _flags(nodes: list[ast.expr]) -> int:
-    names = [each.attr for node in nodes for each in ast.walk(node)
-             if isinstance(each, ast.Attribute) and hasattr(re, each.attr)]  # fmt: skip
-    found = 0
+    names = [item.attr for node in nodes for item in ast.walk(node)
+             if isinstance(item, ast.Attribute) and hasattr(re, item.attr)]  # fmt: skip
+    flags = 0
     for name in names:
         value = getattr(re, name)
-        found |= int(value) if isinstance(value, re.RegexFlag) else 0
-    return found
+        flags |= int(value) if isinstance(value, re.RegexFlag) else 0
+    return flags
 
 
 def texts(expression: str, flags: int) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _member(choices: list[Any]) -> str:
     is_negated = choices[0][0] is codes.NEGATE
     if is_negated:
         excluded = "".join(chr(value) for code, value in choices[1:] if code is codes.LITERAL)
-        return next(each for each in 'x 1-\\"' if each not in excluded)
+        return next(text for text in 'x 1-\\"' if text not in excluded)
     code, value = choices[0]
     if code is codes.CATEGORY:
         return MEMBERS[value]
@@ -135,9 +135,9 @@ def _member(choices: list[Any]) -> str:
 def main() -> None:
     """Run them all."""
     for room in ROOMS:
-        for each in pkgutil.walk_packages([str(ROOT / room)], f"{room}."):
-            if "commands" not in each.name:
-                importlib.import_module(each.name)
+        for module_info in pkgutil.walk_packages([str(ROOT / room)], f"{room}."):
+            if "commands" not in module_info.name:
+                importlib.import_module(module_info.name)
     done = set()
     for module, text, flags, methods in list(expressions()):
         if (key := (text, flags, *sorted(methods))) in done:

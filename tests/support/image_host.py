@@ -194,10 +194,10 @@ def ready(made: Host, name: str, probe) -> object:
     while time.monotonic() < deadline:
         assert made.running[name].poll() is None, made.log(name)
         try:
-            found = probe()
+            result = probe()
         except OSError:
-            found = None
-        if found and getattr(found, "returncode", 0) == 0:
-            return found
+            result = None
+        if result and getattr(result, "returncode", 0) == 0:
+            return result
         time.sleep(1)
     raise AssertionError(made.log(name))

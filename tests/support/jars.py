@@ -30,18 +30,18 @@ def jars(name: str, *packages: str, transitive: bool = False) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(cache_folder() / "ivy.lock"):
         if not any(folder.glob("*.jar")):
-            _fetch(folder, "".join(_dependency(each, transitive) for each in packages))
+            _fetch(folder, "".join(_dependency(package, transitive) for package in packages))
     return folder
 
 
 def _fetch(folder: Path, dependencies: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as partial:
-        wanted, found = Path(partial) / "ivy.xml", Path(partial) / "jars"
+        wanted, path = Path(partial) / "ivy.xml", Path(partial) / "jars"
         wanted.write_text(_MODULE.format(dependencies=dependencies))
-        done = subprocess.run(ivy_command(wanted, found), capture_output=True, text=True)
+        done = subprocess.run(ivy_command(wanted, path), capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:]
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.move(found, folder)
+        shutil.move(path, folder)
 
 
 def _dependency(package: str, transitive: bool) -> str:
@@ -50,10 +50,10 @@ def _dependency(package: str, transitive: bool) -> str:
     if not classifiers:
         return f'{named} transitive="{str(transitive).lower()}" conf="default-&gt;default"/>'
     artifacts = "".join(
-        f'<artifact name="{artifact}" type="jar" ext="jar" m:classifier="{each}"/>'
-        if each
+        f'<artifact name="{artifact}" type="jar" ext="jar" m:classifier="{part}"/>'
+        if part
         else f'<artifact name="{artifact}" type="jar" ext="jar"/>'
-        for each in classifiers[0].split(",")
+        for part in classifiers[0].split(",")
     )
     conf = 'conf="default-&gt;default"' if transitive else 'transitive="false"'
     return f"{named} {conf}>{artifacts}</dependency>"

@@ -87,15 +87,15 @@ def fill(lake: Lake, at: datetime) -> None:
     write(
         raw.CLIENTS,
         *(
-            each
+            member
             | {"client_address": f"10.0.0.9:5000{number}", "language": "JAVA"}
             | {"version": "V5_3_3", "consume_type": "CONSUME_PASSIVELY"}
-            for number, each in enumerate(members)
+            for number, member in enumerate(members)
         ),
     )
     rates = {"pull_rt_ms": 1.0, "pull_tps": 2.0, "consume_rt_ms": 3.0, "consume_ok_tps": 4.0}
     rates |= {"consume_failed_tps": 0.5, "consume_failed_last_hour": 6}
-    write(raw.CLIENT_TOPICS, *(each | rates | {"topic": TOPIC} for each in members))
+    write(raw.CLIENT_TOPICS, *(member | rates | {"topic": TOPIC} for member in members))
     write(
         raw.BROKER_STATS,
         *(

@@ -95,7 +95,7 @@ def clock(number: float) -> Callable[[], datetime]:
 
 
 def rows(lake: Lake) -> dict[tuple[str, str], dict[str, Any]]:
-    found = lake.read(NOTIFICATIONS).to_pylist()
-    keyed = {(row["channel"], row["transition"]): row for row in found}
+    result = lake.read(NOTIFICATIONS).to_pylist()
+    keyed = {(row["channel"], row["transition"]): row for row in result}
     assert len({(row["incident_id"], *key) for key, row in keyed.items()}) == len(keyed)
     return keyed

@@ -24,10 +24,10 @@ SECONDS = 120.0
 
 def installed(program: str) -> str:
     """The path of a program of the package; without it the test is skipped and says so."""
-    found = shutil.which(program)
-    if found is None:
+    text = shutil.which(program)
+    if text is None:
         pytest.skip(f"{program} is not installed: apt-get install prometheus")
-    return found
+    return text
 
 
 class Prometheus:
@@ -42,9 +42,9 @@ class Prometheus:
         Raises:
             AssertionError: Prometheus refuses the expression.
         """
-        found = self._get(f"query?{urllib.parse.urlencode({'query': expression})}")
-        assert found["status"] == "success", (expression, found)
-        return found["data"]["result"]
+        row = self._get(f"query?{urllib.parse.urlencode({'query': expression})}")
+        assert row["status"] == "success", (expression, row)
+        return row["data"]["result"]
 
     def target(self) -> Mapping[str, Any]:
         """The state of its one target."""

@@ -34,10 +34,10 @@ def rest_catalog(folder: Path, database: str, bucket: Bucket, warehouse: str) ->
     It asks nobody who he is, so it is for tests only.
     """
     url, port = make_url(database), free_port()
-    found = jars(f"rest-{ICEBERG}", *PACKAGES, transitive=True)
+    result = jars(f"rest-{ICEBERG}", *PACKAGES, transitive=True)
     hadoop = SPARK / "jars"
     path = (
-        f"{found}/*:{hadoop}/hadoop-client-api-3.4.2.jar:{hadoop}/hadoop-client-runtime-3.4.2.jar"
+        f"{result}/*:{hadoop}/hadoop-client-api-3.4.2.jar:{hadoop}/hadoop-client-runtime-3.4.2.jar"
     )
     settings = {
         "CATALOG_CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",

@@ -21,15 +21,15 @@ def scraped(text: str, is_openmetrics: bool = False) -> Samples:
         if is_openmetrics
         else text_string_to_metric_families
     )
-    found: Samples = {}
+    samples: Samples = {}
     for family in parse(text):
         for sample in family.samples:
             assert sample.timestamp is None, sample
             labels = frozenset(sample.labels.items())
-            by_labels = found.setdefault(sample.name, {})
+            by_labels = samples.setdefault(sample.name, {})
             assert labels not in by_labels, sample
             by_labels[labels] = sample.value
-    return found
+    return samples
 
 
 def metrics_of(tables: Mapping, facts: Facts | None = None, settings=ALL_FAMILIES) -> Samples:
@@ -42,6 +42,6 @@ def metrics_of(tables: Mapping, facts: Facts | None = None, settings=ALL_FAMILIE
 def value(samples: Samples, name: str, **labels: str) -> float | None:
     """Return the one sample with these labels, whatever its others; None where there is none."""
     wanted = set(labels.items())
-    found = [number for has, number in samples.get(name, {}).items() if wanted <= has]
-    assert len(found) <= 1, (name, labels, found)
-    return found[0] if found else None
+    numbers = [number for has, number in samples.get(name, {}).items() if wanted <= has]
+    assert len(numbers) <= 1, (name, labels, numbers)
+    return numbers[0] if numbers else None

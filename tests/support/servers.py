@@ -161,10 +161,10 @@ def postgresql_binaries() -> Path:
     for place in (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True),):
         if (place / "initdb").exists():
             return place
-    found = shutil.which("initdb")
-    if not found:
+    text = shutil.which("initdb")
+    if not text:
         pytest.skip("no PostgreSQL server here: apt-get install postgresql")
-    return Path(found).resolve().parent
+    return Path(text).resolve().parent
 
 
 @contextmanager

@@ -56,8 +56,8 @@ class Standalone:
         return {
             worker.name: sum(
                 log.read_text(errors="replace").count("Finished task")
-                for each in ids
-                for log in worker.glob(f"{each}/*/stderr")
+                for item in ids
+                for log in worker.glob(f"{item}/*/stderr")
             )
             for worker in sorted(self.folder.glob("worker-*"))
         }

@@ -54,10 +54,10 @@ def arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def frame(spark: SparkSession, table: Table, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows as a DataFrame."""
-    found = arrow(table, rows)
+    result = arrow(table, rows)
     if not rows:
-        return spark.createDataFrame([], from_arrow_schema(found.schema))
-    return spark.createDataFrame(found)
+        return spark.createDataFrame([], from_arrow_schema(result.schema))
+    return spark.createDataFrame(result)
 
 
 def raw_frames(spark: SparkSession, **rows: Sequence[Mapping[str, Any]]) -> RawFrames:

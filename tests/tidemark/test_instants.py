@@ -18,9 +18,9 @@ from tidemark.options import parse
     ],
 )
 def test_an_instant_without_zone_is_utc(text, hour):
-    found = parse(text)
-    assert found == datetime(2026, 11, 19, hour, tzinfo=UTC)
-    assert found.tzinfo is UTC, "or its hour is printed as one of UTC"
+    parsed = parse(text)
+    assert parsed == datetime(2026, 11, 19, hour, tzinfo=UTC)
+    assert parsed.tzinfo is UTC, "or its hour is printed as one of UTC"
 
 
 @pytest.mark.parametrize("text", ["noon", "0001-01-01T00:00+08:00"])

@@ -31,14 +31,14 @@ def test_every_package_has_a_checksum():
 
 
 def test_what_spark_fetched_is_what_is_pinned():
-    found = 0
+    number = 0
     for package, expected in SHA256.items():
         group = package.split(":")[0]
         jar = Path.home() / CACHE / "jars" / f"{group}_{jar_name(package)}"
         if jar.is_file():
-            found += 1
+            number += 1
             assert hashlib.sha256(jar.read_bytes()).hexdigest() == expected, jar
-    if not found:
+    if not number:
         pytest.skip("Spark has fetched no jar on this machine yet")
 
 

@@ -119,8 +119,8 @@ def _state() -> str:
     from alerting.delivery.silences import silences
     from tidemark.checks import check_state
 
-    found = check_state(invocation().lake)
-    return f"{found}, {len(silences(invocation().lake.shared.state))} silences"
+    state = check_state(invocation().lake)
+    return f"{state}, {len(silences(invocation().lake.shared.state))} silences"
 
 
 def _clock() -> str:
@@ -164,7 +164,8 @@ def _notices() -> str:
     if mistakes:
         raise MistakesError(mistakes)
     return "to " + ", ".join(
-        f"{each.name} every {each.every}" if each.every else each.name for each in channels
+        f"{channel.name} every {channel.every}" if channel.every else channel.name
+        for channel in channels
     )
 
 
@@ -172,21 +173,25 @@ def _health() -> str:
     from settings.health import read
 
     file = invocation().settings.health_file
-    found, mistakes = read(file.path, required=file.required)
+    overrides, mistakes = read(file.path, required=file.required)
     if mistakes:
         raise MistakesError(mistakes)
-    return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
+    return (
+        f"{len(overrides)} entries in {file.path}"
+        if not file.missing
+        else "the same for all groups"
+    )
 
 
 def _quality() -> str:
     from expectations.tolerances import read
 
     file = invocation().settings.quality_file
-    found, mistakes = read(file.path, required=file.required)
+    tolerances, mistakes = read(file.path, required=file.required)
     if mistakes:
         raise MistakesError(mistakes)
     return (
-        f"{len(found)} entries in {file.path}"
+        f"{len(tolerances)} entries in {file.path}"
         if not file.missing
         else "every rule as it is declared"
     )
@@ -196,23 +201,27 @@ def _suites() -> str:
     from expectations.brought_suites import read
 
     folder = invocation().settings.expectations_folder
-    found, mistakes = read(folder.path, required=folder.required)
+    brought_expectations, mistakes = read(folder.path, required=folder.required)
     if mistakes:
         raise MistakesError(mistakes)
     if folder.missing:
         return "none besides Tidemark's own"
-    count = sum(len(each) for each in found.values())
-    return f"{count} expectations of {len(found)} tables in {folder.path}"
+    count = sum(len(brought_expectations) for brought_expectations in brought_expectations.values())
+    return f"{count} expectations of {len(brought_expectations)} tables in {folder.path}"
 
 
 def _capacity() -> str:
     from settings.machines import read
 
     file = invocation().settings.capacity_file
-    found, mistakes = read(file.path, required=file.required)
+    machine_overrides, mistakes = read(file.path, required=file.required)
     if mistakes:
         raise MistakesError(mistakes)
-    return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
+    return (
+        f"{len(machine_overrides)} entries in {file.path}"
+        if not file.missing
+        else "the same for all groups"
+    )
 
 
 def _brokers(namesrv: str) -> str:
@@ -242,13 +251,13 @@ def _brokers(namesrv: str) -> str:
 
 def _side_by_side(targets: Sequence[ClusterTarget]) -> list[Snapshot]:
     """Take a snapshot of each cluster; one that does not respond delays no other."""
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
 
     async def take_all() -> None:
-        found.extend(await asyncio.gather(*(collect(target) for target in targets)))
+        snapshots.extend(await asyncio.gather(*(collect(target) for target in targets)))
 
     asyncio.run(take_all())
-    return found
+    return snapshots
 
 
 def _seen(snapshot: Snapshot) -> str:

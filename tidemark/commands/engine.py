@@ -37,11 +37,11 @@ def status() -> None:
     """Show whether the engine runs; exit 1 when it does not."""
     from spark.session import engine
 
-    found = engine.running(invocation().home)
-    if found is None:
+    running = engine.running(invocation().home)
+    if running is None:
         typer.echo("no engine runs; ticks start a Spark of their own")
         raise typer.Exit(1)
-    typer.echo(f"engine {found.remote} pid {found.pid}")
+    typer.echo(f"engine {running.remote} pid {running.pid}")
 
 
 @app.command()

@@ -40,12 +40,12 @@ def list_incidents(
 
     lake = _lake()
     where = None if everything else one_of("state", OPEN)
-    found = from_rows(lake.read(INCIDENTS, where))
-    found.sort(key=lambda each: each.opened_at, reverse=True)
+    incidents = from_rows(lake.read(INCIDENTS, where))
+    incidents.sort(key=lambda incident: incident.opened_at, reverse=True)
     if not everything:
-        found.sort(key=lambda each: SEVERITIES.index(each.severity))
+        incidents.sort(key=lambda incident: SEVERITIES.index(incident.severity))
     mute_reason = _mute_reasons(lake)
-    rows = [_row(each) | {"muted": mute_reason(each)} for each in found[:limit]]
+    rows = [_row(incident) | {"muted": mute_reason(incident)} for incident in incidents[:limit]]
     if format is Format.json:
         echo(to_json(rows))
     else:
@@ -214,18 +214,18 @@ def silences(
     now = datetime.now(UTC)
     rows: list[dict[str, Any]] = [
         {
-            "silence_id": each.silence_id,
-            "match": ", ".join(f"{name}={'|'.join(globs)}" for name, globs in each.match.items()),
-            "state": each.state(now),
-            "starts_at": each.starts_at or each.created_at,
-            "until": each.until,
-            "author": each.author,
-            "comment": each.comment,
-            "ended_by": each.ended_by,
-            "end_reason": each.end_reason or None,
+            "silence_id": item.silence_id,
+            "match": ", ".join(f"{name}={'|'.join(globs)}" for name, globs in item.match.items()),
+            "state": item.state(now),
+            "starts_at": item.starts_at or item.created_at,
+            "until": item.until,
+            "author": item.author,
+            "comment": item.comment,
+            "ended_by": item.ended_by,
+            "end_reason": item.end_reason or None,
         }
-        for each in known(invocation().shared.state)
-        if everything or each.state(now) != "ENDED"
+        for item in known(invocation().shared.state)
+        if everything or item.state(now) != "ENDED"
     ]
     if format is Format.json:
         echo(to_json(rows))

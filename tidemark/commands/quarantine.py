@@ -41,15 +41,21 @@ def list_rows(
     from lake.decisions import decisions, quarantined_rows
     from lake.tables import raw
 
-    names = [each.name for each in raw.ALL]
+    names = [table.name for table in raw.ALL]
     if table and table not in names:
         raise typer.BadParameter(f"no table {table!r}; there are {', '.join(names)}")
     lake = _lake()
-    settled = {each.row_id: each for each in decisions(lake)}
-    waiting = {each.row_id: each for each in quarantined_rows(lake) if each.row_id not in settled}
-    found = list((settled if decided else waiting).values())
-    found.sort(key=lambda each: each.observed_at, reverse=True)
-    rows = [_row(each) for each in found if table in ("", each.table)][:limit]
+    settled = {decision.row_id: decision for decision in decisions(lake)}
+    waiting = {
+        quarantined_row.row_id: quarantined_row
+        for quarantined_row in quarantined_rows(lake)
+        if quarantined_row.row_id not in settled
+    }
+    result = list((settled if decided else waiting).values())
+    result.sort(key=lambda quarantined_row: quarantined_row.observed_at, reverse=True)
+    rows = [
+        _row(quarantined_row) for quarantined_row in result if table in ("", quarantined_row.table)
+    ][:limit]
     if format is Format.json:
         echo(to_json(rows))
     else:
@@ -77,8 +83,8 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
         echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
         return
     echo(f"{row.row_id} of {row.table}")
-    for each in broken:
-        echo(f"Violates {each['rule']} ({each['severity']}): expected are {each['expected']}")
+    for texts in broken:
+        echo(f"Violates {texts['rule']} ({texts['severity']}): expected are {texts['expected']}")
     if isinstance(row, Decision):
         echo(_decision_text(row))
     echo(to_json(row.columns, indent=2))
@@ -98,7 +104,7 @@ def release(
 
     lake = _lake()
     known = _known(lake)
-    released = [each for each in decisions(lake) if each.decision == RELEASED]
+    released = [decision for decision in decisions(lake) if decision.decision == RELEASED]
     rows = []
     for row in (_one(known, row_id) for row_id in row_ids):
         why_not = _why_not(lake, row, [*released, *rows])
@@ -121,7 +127,7 @@ def drop(
     lake = _lake()
     known = _known(lake)
     rows = [_one(known, row_id) for row_id in row_ids]
-    released = {each.row_id for each in decisions(lake) if each.decision == RELEASED}
+    released = {decision.row_id for decision in decisions(lake) if decision.decision == RELEASED}
     _decide(lake, rows, DROPPED, author, comment)
     _print_recompute(lake, [row for row in rows if row.row_id in released])
 
@@ -136,7 +142,7 @@ def undo(
     from lake.decisions import UNDONE, decisions
 
     lake = _lake()
-    decided = {each.row_id: each for each in decisions(lake)}
+    decided = {decision.row_id: decision for decision in decisions(lake)}
     rows = [_one(decided, row_id, "decided row", "list --decided") for row_id in row_ids]
     _decide(lake, rows, UNDONE, author, comment)
     _print_recompute(lake, rows)
@@ -150,7 +156,10 @@ def _known(lake: "Lake") -> dict[str, "QuarantinedRow"]:
     """Return quarantined rows and rows with a decision by id; the latter may have left."""
     from lake.decisions import decisions, quarantined_rows
 
-    return {each.row_id: each for each in (*quarantined_rows(lake), *decisions(lake))}
+    return {
+        quarantined_row.row_id: quarantined_row
+        for quarantined_row in (*quarantined_rows(lake), *decisions(lake))
+    }
 
 
 def _one(
@@ -162,11 +171,11 @@ def _one(
         CommandError: none or more than one does.
     """
     # Every id starts with an empty one, which a variable without a value leaves of a command.
-    found = [each for name, each in known.items() if row_id and name.startswith(row_id)]
-    if len(found) != 1:
-        what = f"no {noun}" if not found else f"{len(found)} {noun}s"
+    rows = [row for name, row in known.items() if row_id and name.startswith(row_id)]
+    if len(rows) != 1:
+        what = f"no {noun}" if not rows else f"{len(rows)} {noun}s"
         raise CommandError(f"{what} with id {row_id!r}: `tidemark quarantine {listed}`")
-    return found[0]
+    return rows[0]
 
 
 def _row(row: "QuarantinedRow") -> dict[str, Any]:
@@ -194,9 +203,11 @@ def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
     table = TABLES[row.table]
     moment = Window.through(row.observed_at, row.observed_at)
     of_snapshot = one_of("snapshot_id", [row.snapshot_id])
-    found = lake.read(table, all_of(window_filter(table, moment), of_snapshot))
+    result = lake.read(table, all_of(window_filter(table, moment), of_snapshot))
     return [
-        each for each in dict_rows(found) if {name: each[name] for name in table.key} == row.key
+        dict_row
+        for dict_row in dict_rows(result)
+        if {name: dict_row[name] for name in table.key} == row.key
     ]
 
 
@@ -213,7 +224,7 @@ def _why_not(
     same = _same_key(lake, row)
     if not same:
         return "its raw rows have been removed, nothing can be computed from it any more"
-    if row.rules == [KEY_UNIQUE] and all(each == same[0] for each in same):
+    if row.rules == [KEY_UNIQUE] and all(row == same[0] for row in same):
         return "a row with the same content is computed on already"
     for other in released:
         if (other.table, other.key) == (row.table, row.key) and other.row_id != row.row_id:
@@ -233,9 +244,11 @@ def _decide(
         for row in {row.row_id: row for row in rows}.values()
     ]
     names = DECISIONS.column_names
-    lake.append(DECISIONS, [{name: getattr(each, name) for name in names} for each in decided])
-    for each in decided:
-        echo(f"{each.row_id} {each.table} {_row(each)['key']}: {_decision_text(each).lower()}")
+    lake.append(
+        DECISIONS, [{name: getattr(decision, name) for name in names} for decision in decided]
+    )
+    for item in decided:
+        echo(f"{item.row_id} {item.table} {_row(item)['key']}: {_decision_text(item).lower()}")
 
 
 def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
@@ -254,5 +267,5 @@ def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
     of_same = (snapshot.observed_at for snapshot in loaded if snapshot.cluster in clusters)
     last = max((*of_same, *(row.observed_at for row in rows)))
     hours = Window(first, last).whole_hours(inclusive=True)
-    start, end = (f"{each:%Y-%m-%dT%H:%MZ}" for each in (hours.start, hours.end))
+    start, end = (f"{value:%Y-%m-%dT%H:%MZ}" for value in (hours.start, hours.end))
     echo(f"Then compute again: tidemark recompute --from {start} --to {end}")

@@ -31,12 +31,12 @@ def check(
     """Print every mistake with file, line and field; exit 1 if there is one."""
     from alerting.rules.files import read_rule_set, rules_path
 
-    found = read_rule_set(path or rules_path(invocation().settings.rules))
-    for mistake in found.mistakes:
+    rule_set = read_rule_set(path or rules_path(invocation().settings.rules))
+    for mistake in rule_set.mistakes:
         echo(mistake, err=True)
-    if found.mistakes:
+    if rule_set.mistakes:
         raise typer.Exit(1)
-    echo(f"{len(found.rules)} rules, no mistake")
+    echo(f"{len(rule_set.rules)} rules, no mistake")
 
 
 @app.command()
@@ -55,8 +55,8 @@ def route(
 
     if bool(incident) == bool(labels):
         raise typer.BadParameter("name an incident by --incident, or its labels by --labels")
-    found = read_rule_set(path or rules_path(invocation().settings.rules))
-    for mistake in found.mistakes:
+    rule_set = read_rule_set(path or rules_path(invocation().settings.rules))
+    for mistake in rule_set.mistakes:
         echo(mistake, err=True)
     try:
         matched = (
@@ -68,18 +68,18 @@ def route(
         raise CommandError(str(error)) from error
     rows = [
         {
-            "route": each.place,
-            "receiver": each.receiver,
-            "group": " ".join(each.group_key(matched)[1:]),
-            "group_wait": each.group_wait,
-            "group_interval": each.group_interval,
-            "repeat_interval": each.repeat_interval,
-            "escalate_after": each.escalate_after,
-            "escalate_to": each.escalate_to,
-            "active": [one.name for one in each.active],
-            "mute": [one.name for one in each.mute],
+            "route": node.place,
+            "receiver": node.receiver,
+            "group": " ".join(node.group_key(matched)[1:]),
+            "group_wait": node.group_wait,
+            "group_interval": node.group_interval,
+            "repeat_interval": node.repeat_interval,
+            "escalate_after": node.escalate_after,
+            "escalate_to": node.escalate_to,
+            "active": [one.name for one in node.active],
+            "mute": [one.name for one in node.mute],
         }
-        for each in found.routing.routes(matched)
+        for node in rule_set.routing.routes(matched)
     ]
     if format is Format.json:
         echo(to_json(rows))
@@ -87,7 +87,7 @@ def route(
     if rows:
         print_rows(rows, list(rows[0]))
         return
-    to_all = "every receiver, as the routes have a mistake" if found.routing.broadcasts else ""
+    to_all = "every receiver, as the routes have a mistake" if rule_set.routing.broadcasts else ""
     echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
 
 
@@ -140,8 +140,8 @@ def test(
     if not invoked.basics.has_history:
         raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
     spark = SparkResource(spark_config=spark_config(invoked.settings))
-    found = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
-    rows = [{name: getattr(each, name) for name in REPLAYED} for each in found]
+    incidents = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
+    rows = [{name: getattr(incident, name) for name in REPLAYED} for incident in incidents]
     if format is Format.json:
         echo(to_json(rows))
     else:

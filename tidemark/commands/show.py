@@ -29,8 +29,8 @@ def show(
 
     if name not in TABLES:
         raise typer.BadParameter(f"no table {name!r}; the tables are {', '.join(sorted(TABLES))}")
-    found = select(invocation().lake, TABLES[name], where, limit)
+    selected = select(invocation().lake, TABLES[name], where, limit)
     if format is Format.json:
-        typer.echo(to_json(dict_rows(found)))
+        typer.echo(to_json(dict_rows(selected)))
     else:
-        print_rows(dict_rows(found), found.column_names)
+        print_rows(dict_rows(selected), selected.column_names)

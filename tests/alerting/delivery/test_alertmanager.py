@@ -39,9 +39,9 @@ CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
     """Return the first true result of a function that may take a while to be true."""
     until = time.monotonic() + seconds
-    while not (found := holds()) and time.monotonic() < until:
+    while not (result := holds()) and time.monotonic() < until:
         time.sleep(0.1)
-    return found
+    return result
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_alerts_fire_are_acknowledged_and_end(lake, tmp_path: Path, alertmanager
         return result.notifications
 
     def alerts() -> dict[str, dict[str, Any]]:
-        found = requests.get(f"{alertmanager}/api/v2/alerts", timeout=10).json()
-        return {each["labels"]["consumer_group"]: each for each in found}
+        body = requests.get(f"{alertmanager}/api/v2/alerts", timeout=10).json()
+        return {item["labels"]["consumer_group"]: item for item in body}
 
     save(lake, [], [a := firing("a"), firing("b")])
     assert delivered() == 2

@@ -29,5 +29,5 @@ def test_opening_a_channel_patches_each_plugin_once():
     patched = [plugin.requests for plugin in apprise_patches.PLUGINS]
     AppriseChannel("json://127.0.0.1/b")
     assert [plugin.requests for plugin in apprise_patches.PLUGINS] == patched
-    assert all(each is not requests for each in patched)
-    assert all(each.codes is requests.codes for each in patched), "all else is requests' own"
+    assert all(item is not requests for item in patched)
+    assert all(item.codes is requests.codes for item in patched), "all else is requests' own"

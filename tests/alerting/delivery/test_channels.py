@@ -62,7 +62,7 @@ def many(count: int) -> list[Incident]:
 
 
 def notifications(count: int) -> list[Notification]:
-    return [notification(each) for each in many(count)]
+    return [notification(item) for item in many(count)]
 
 
 def test_a_resolution_closes_its_alert_in_pagerduty(lake, web):
@@ -73,12 +73,12 @@ def test_a_resolution_closes_its_alert_in_pagerduty(lake, web):
     # A new channel object knows no earlier message.
     assert deliver(lake, [AppriseChannel(PAGERDUTY)], clock=clock(10)).notifications == 1
     events = [what for _, what, _ in web.posted]
-    assert [(each["event_action"], each["dedup_key"]) for each in events] == [
+    assert [(event["event_action"], event["dedup_key"]) for event in events] == [
         ("trigger", FIRING.incident_id),
         ("trigger", slow.incident_id),
         ("resolve", FIRING.incident_id),
     ]
-    assert [each["payload"]["severity"] for each in events[:2]] == ["critical", "warning"]
+    assert [event["payload"]["severity"] for event in events[:2]] == ["critical", "warning"]
     assert events[0]["payload"]["summary"].startswith("[critical] FIRING lag: lab/billing/orders")
     assert len(events[0]["payload"]["summary"]) <= 1024
 
@@ -98,7 +98,7 @@ def test_a_resolution_closes_its_alert_in_opsgenie(lake, web):
     ]
     opened = web.posted[0][1]
     assert opened["alias"] == FIRING.incident_id
-    assert [each["username"] for each in opened["responders"]] == ["eve", "max"]
+    assert [responder["username"] for responder in opened["responders"]] == ["eve", "max"]
     assert "RESOLVED lag: lab/billing/orders" in web.posted[2][1]["note"]
 
 
@@ -121,7 +121,7 @@ def test_a_pager_retries_only_the_notifications_that_failed(lake, web):
     web.refuses_from = 9
     assert deliver(lake, [channel], clock=clock(10)).notifications == 2
     keys = [what["dedup_key"] for _, what, _ in web.posted]
-    assert set(keys[:3]) == {each.incident_id for each in many(3)}, "the worst first"
+    assert set(keys[:3]) == {item.incident_id for item in many(3)}, "the worst first"
     assert keys[3:] == [low.incident_id]
     assert {row["status"] for row in lake.read(NOTIFICATIONS).to_pylist()} == {"DELIVERED"}
 
@@ -153,7 +153,7 @@ def test_a_message_fits_the_limit_of_its_service(web):
 def test_little_room_keeps_the_worst_in_full():
     worst = incident(("FIRING", 0), group="worst")
     others = [incident(("FIRING", 0), group=f"g-{n}", severity="warning") for n in range(3)]
-    sent = [notification(each) for each in (*others, worst)]
+    sent = [notification(item) for item in (*others, worst)]
     short = body(sent, 900)
     assert len(short.encode()) <= 900
     assert short.count("Evidence:") == 1

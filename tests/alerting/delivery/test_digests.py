@@ -123,7 +123,7 @@ def test_open_incidents_repeat_in_each_digest_until_resolved(lake, webhook):
         "1 opened, 1 still open",
         "2 resolved",
     ]
-    (line,) = [each for each in webhook.received[1]["message"].split("\n") if "lab/old" in each]
+    (line,) = [part for part in webhook.received[1]["message"].split("\n") if "lab/old" in part]
     assert "since 2026-11-16 01:00:00 UTC" in line
     assert "acknowledged by eve" in line
 
@@ -255,7 +255,7 @@ def test_a_wrong_digest_setting_stops_no_channel():
     )
     channels, mistakes = open_channels(settings)
     _, at_once, digest = channels
-    assert [each.every for each in channels] == [None, None, timedelta(hours=8)]
+    assert [channel.every for channel in channels] == [None, None, timedelta(hours=8)]
     assert digest.name == f"digest-{at_once.name}"
     assert mistakes == [
         "TIDEMARK_DIGEST_URLS, address 2: apprise cannot use this nosuch:// address"

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 def test_every_transition_is_notified_whenever_the_notifier_is_killed(tmp_path):
     kills = 3
-    found = notifier(tmp_path, kills, seed=20261121, report=lambda line: None)
-    assert found.expected == 3 * kills + 3 * (kills - 1)
-    assert (found.missing, found.disordered) == (0, 0)
-    assert found.repeated <= kills
+    result = notifier(tmp_path, kills, seed=20261121, report=lambda line: None)
+    assert result.expected == 3 * kills + 3 * (kills - 1)
+    assert (result.missing, result.disordered) == (0, 0)
+    assert result.repeated <= kills

@@ -38,7 +38,7 @@ def test_incidents_missed_during_an_outage_are_one_summary(lake, webhook):
     still_open = incident(("FIRING", 60), group="open")
     save(lake, [], [*(over(f"g-{number}", number) for number in range(30)), still_open])
     assert deliver(lake, [hook], clock=clock(40 * DAYS)).notifications == 61
-    titles = [each["title"] for each in webhook.received[1:]]
+    titles = [item["title"] for item in webhook.received[1:]]
     assert titles == [
         "[critical] FIRING lag: lab/open/orders",
         "Tidemark: 30 incidents opened and resolved before anybody was notified",
@@ -106,7 +106,9 @@ def test_the_log_names_each_of_them(lake, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     save(lake, [], [over("g")])
     deliver(lake, [LogChannel()], clock=clock(2 * DAYS))
-    lines = [json.loads(each.getMessage()) for each in caplog.records if each.name.endswith("rts")]
+    lines = [
+        json.loads(record.getMessage()) for record in caplog.records if record.name.endswith("rts")
+    ]
     assert [line["transition"] for line in lines] == ["FIRING", "RESOLVED"]
     assert all(line["late"] for line in lines)
 

@@ -38,10 +38,10 @@ def test_the_worst_groups_come_first_while_time_lasts(
                 for number, severity in enumerate(severities)
             ],
         )
-        found = [
+        notifications = [
             deliver(lake, channels, clock=clock(at), routing=routing).notifications
             for at in (1, 1.2, 1.4, 1.6)
         ]
-        assert found == [2, 2, 1, 0]
-        order = [each["title"].split("]")[0].strip("[") for each in hook.received]
+        assert notifications == [2, 2, 1, 0]
+        order = [row["title"].split("]")[0].strip("[") for row in hook.received]
         assert order == ["critical", "critical", "warning", "warning", "info"]

@@ -53,10 +53,10 @@ def sent_texts(hook: Webhook) -> str:
     def collect(value: object) -> None:
         if isinstance(value, str):
             texts.append(value)
-        for each in value.values() if isinstance(value, dict) else ():
-            collect(each)
-        for each in value if isinstance(value, list) else ():
-            collect(each)
+        for item in value.values() if isinstance(value, dict) else ():
+            collect(item)
+        for item in value if isinstance(value, list) else ():
+            collect(item)
 
     collect(hook.received)
     return "\n".join(texts)
@@ -81,7 +81,7 @@ def test_a_name_calls_nobody(service: str, monkeypatch: pytest.MonkeyPatch) -> N
         AppriseChannel(url, timedelta(days=1)).send(named)
         text = sent_texts(hook)
     assert "\uff20everyone" in text, "people still read the name"
-    assert [found[0] for found in CALLS.finditer(text)] == []
+    assert [match[0] for match in CALLS.finditer(text)] == []
 
 
 def test_a_template_of_a_receiver_calls_whom_it_names() -> None:

@@ -8,7 +8,7 @@ from settings.sections import NotificationSettings
 def names(urls: str, **environ: str) -> tuple[list[str], list[str]]:
     receiver = Receiver(name="team", urls=(urls,))
     channels, mistakes = open_channels(NotificationSettings(), [receiver], environ)
-    return [each.name.split("-")[0] for each in channels[1:]], mistakes
+    return [channel.name.split("-")[0] for channel in channels[1:]], mistakes
 
 
 def test_a_variable_may_hold_several_addresses():

@@ -44,20 +44,20 @@ def delivering(lake, tmp_path: Path, servers) -> Callable[[str], Deliver]:
             f"- {{name: {name}, urls: '{servers[name].url}'}}\n" for name in ("team", "lead")
         )
         file.write_text(f"receivers:\n{named}{routes}")
-        found = read_rule_set(file)
-        assert found.mistakes == ()
+        rule_set = read_rule_set(file)
+        assert rule_set.mistakes == ()
         settings = NotificationSettings(servers["default"].url)
         channels, mistakes = open_channels(
-            settings, found.routing.used_receivers, {"KEY": "s3cret-key"}
+            settings, rule_set.routing.used_receivers, {"KEY": "s3cret-key"}
         )
         assert mistakes == []
-        return lambda at: deliver(lake, channels[1:], clock=clock(at), routing=found.routing)
+        return lambda at: deliver(lake, channels[1:], clock=clock(at), routing=rule_set.routing)
 
     return by
 
 
 def titles(server: Webhook) -> list[str]:
-    return [each["title"] for each in server.received]
+    return [row["title"] for row in server.received]
 
 
 def firing(group: str, at: float = 0, severity: str = "critical", **other) -> Incident:
@@ -96,7 +96,7 @@ def test_each_incident_reaches_the_receivers_of_its_routes(lake, servers, delive
 def test_without_routes_receivers_get_nothing(lake, servers, delivering):
     save(lake, [], [firing("pay")])
     delivering("")(1)
-    assert [len(each.received) for each in servers.values()] == [1, 0, 0]
+    assert [len(server.received) for server in servers.values()] == [1, 0, 0]
 
 
 GROUPED = (
@@ -237,9 +237,9 @@ def test_a_repeat_is_no_duplicate_of_the_first_notification(lake, servers, deliv
     team.status = 200
     for at in (62, 122):
         by(at)
-    keys = [each["Idempotency-Key"].removeprefix(a.incident_id) for each in team.headers]
+    keys = [header["Idempotency-Key"].removeprefix(a.incident_id) for header in team.headers]
     assert keys == ["/FIRING", "/FIRING/1", "/FIRING/2"], "a refused attempt keeps its number"
-    assert [each["transition"]["repeat_number"] for each in team.received] == [0, 1, 2]
+    assert [item["transition"]["repeat_number"] for item in team.received] == [0, 1, 2]
 
 
 def test_a_removed_route_repeats_nothing(lake, servers, delivering):
@@ -283,12 +283,12 @@ def test_a_mistake_in_the_routes_notifies_every_receiver(lake, tmp_path, servers
         f"receivers: [{{name: team, urls: '{servers['team'].url}'}}]\n"
         "routes: {receiver: nobody}\n"
     )
-    found = read_rule_set(file)
+    rule_set = read_rule_set(file)
     channels, _ = open_channels(
-        NotificationSettings(servers["default"].url), found.routing.used_receivers
+        NotificationSettings(servers["default"].url), rule_set.routing.used_receivers
     )
     save(lake, [], [firing("a")])
-    deliver(lake, channels[1:], clock=clock(1), routing=found.routing)
+    deliver(lake, channels[1:], clock=clock(1), routing=rule_set.routing)
     assert [len(servers[name].received) for name in ("default", "team")] == [1, 1]
 
 
@@ -322,7 +322,7 @@ def test_a_webhook_gets_one_signed_incident_per_key(lake, servers, delivering):
     assert by(4).notifications == 1
     save(lake, find(lake, [a.incident_id]), [over(taken, 9)])
     assert by(10).notifications == 1
-    keys = [each["Idempotency-Key"] for each in team.headers]
+    keys = [header["Idempotency-Key"] for header in team.headers]
     assert keys == [f"{a.incident_id}/{name}" for name in ("FIRING", "ACKNOWLEDGED", "RESOLVED")]
     for headers, body in zip(team.headers, team.bodies, strict=True):
         signature = hmac.new(b"s3cret-key", body, hashlib.sha256).hexdigest()
@@ -355,7 +355,7 @@ def test_a_missing_secret_is_named_and_stops_no_other(tmp_path: Path):
         "receiver a, urls[1]: apprise cannot use this nosuch:// address",
         "receiver a, webhook[0]: a webhook's address starts with http:// or https://",
     ]
-    assert [each.name.split("-")[0] for each in channels] == ["log", "b.json"]
+    assert [channel.name.split("-")[0] for channel in channels] == ["log", "b.json"]
 
 
 # Pagers

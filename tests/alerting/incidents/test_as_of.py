@@ -67,8 +67,8 @@ def test_the_state_is_that_of_then(at, state, transitions, who):
 
 
 def test_nothing_is_cut_at_the_end():
-    for each in (incident(), reopened()):
-        (row,) = plain_rows([each])
+    for item in (incident(), reopened()):
+        (row,) = plain_rows([item])
         now = row_as_of(row, minute(60))
         assert json.loads(now.pop("evidence")) == json.loads(row.pop("evidence"))
         assert now == row | {"transitions": list(row["transitions"])}

@@ -32,18 +32,20 @@ def firing(rule: str, at: float = 0, topic: str = "orders", group: str = "g", **
 def inhibited(*incidents: Incident, by: tuple[Inhibition, ...] | None = None) -> dict[str, str]:
     """The rule of each inhibited incident, and of the one that inhibits it."""
     chosen = ready_made_inhibitions() if by is None else by
-    found = apply_inhibition(incidents, chosen)
+    inhibition = apply_inhibition(incidents, chosen)
     return {
-        each.rule: each.suppressed_by.split()[0] for each in found if each.suppressed_by is not None
+        item.rule: item.suppressed_by.split()[0]
+        for item in inhibition
+        if item.suppressed_by is not None
     }
 
 
 def declared(tmp_path: Path, text: str) -> tuple[Inhibition, ...]:
     file = tmp_path / "rules.yaml"
     file.write_text(f"rules: []\ninhibit:\n{text}")
-    found = read_rule_set(file)
-    assert found.mistakes == ()
-    return found.inhibitions
+    rule_set = read_rule_set(file)
+    assert rule_set.mistakes == ()
+    return rule_set.inhibitions
 
 
 def test_lag_very_high_inhibits_lag_high_of_its_subject():
@@ -59,8 +61,8 @@ def test_one_trouble_of_a_group_is_one_page():
     amounts = ("lag-high", "lag-very-high", "delay-high", "ready-delay-high", "falling-behind")
     rules = (*amounts, "throughput-dropped")
     all_of_it = [firing("nobody-online", 5, topic="t2"), *map(firing, rules), firing("stalled")]
-    found = inhibited(*all_of_it)
-    assert found == dict.fromkeys([*rules, "stalled"], "nobody-online")
+    texts = inhibited(*all_of_it)
+    assert texts == dict.fromkeys([*rules, "stalled"], "nobody-online")
     for reason in ("stalled", "blocked", "queues-unowned", "queues-contested"):
         stuck = [firing(reason, 9), *map(firing, amounts)]
         assert inhibited(*stuck) == dict.fromkeys(amounts, reason)
@@ -116,8 +118,8 @@ def test_somebody_is_notified_whatever_is_declared(tmp_path):
         "- {source: {rule: stalled}, target: {rule: lag-high}}\n"
         "- {source: {rule: delay-high}, target: {rule: delay-high}}\n",
     )
-    found = inhibited(firing("lag-high"), firing("stalled"), firing("delay-high"), by=by)
-    assert found == {"stalled": "lag-high"}
+    texts = inhibited(firing("lag-high"), firing("stalled"), firing("delay-high"), by=by)
+    assert texts == {"stalled": "lag-high"}
 
 
 def test_resolved_incidents_and_empty_declarations_inhibit_nothing(tmp_path):
@@ -145,7 +147,7 @@ rules:
     labels: {team: pay}
 """)
     (rule,) = read_rule_set(file).rules
-    assert [dict(each.labels) for each in rule.applied_rules()] == [
+    assert [dict(applied_rule.labels) for applied_rule in rule.applied_rules()] == [
         {"team": "pay", "tier": "two"},
         {"team": "platform", "tier": "two"},
     ]

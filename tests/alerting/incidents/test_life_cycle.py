@@ -102,7 +102,10 @@ def lived(evaluations: Sequence[Evaluation], rules: dict[str, Any]) -> Incident 
 
 def notified(incident: Incident | None) -> list[tuple[str, float]]:
     transitions = incident.transitions if incident else ()
-    return [(each.transition, (each.at - NOON).total_seconds() / 60) for each in transitions]
+    return [
+        (transition.transition, (transition.at - NOON).total_seconds() / 60)
+        for transition in transitions
+    ]
 
 
 def test_an_incident_is_pending_until_its_duration_has_passed(rules):
@@ -151,7 +154,9 @@ def test_a_duration_counts_from_first_to_last_observation(rules):
 
 @pytest.mark.parametrize("rule", ["queues-unowned", "queues-contested", "clients-idle"])
 def test_two_snapshots_within_one_rebalance_are_no_page(rule):
-    ready_made = {each.name: each for each in load_rules(DEFAULT_RULES / "default.yaml")}
+    ready_made = {
+        lag_rule.name: lag_rule for lag_rule in load_rules(DEFAULT_RULES / "default.yaml")
+    }
     close = [at(number, truth(number, 1, rule)) for number in (0, 1 / 6, 1 / 3)]
     assert advance((), close, ready_made)[0].state == "PENDING"
     assert advance((), [*close, at(1, truth(1, 1, rule))], ready_made)[0].state == "FIRING"
@@ -161,12 +166,12 @@ def test_two_snapshots_within_one_rebalance_are_no_page(rule):
 def test_a_lag_around_its_limit_is_one_incident(rules, period):
     high = period - period // 2
     lags = [150 if number % period < high else 50 for number in range(60)]
-    found = advance((), seen(lags), rules)
+    incidents = advance((), seen(lags), rules)
     if high < 3:
-        assert found == [] or notified(found[0]) == []
+        assert incidents == [] or notified(incidents[0]) == []
         return
-    assert len(found) == 1
-    assert len(found[0].transitions) <= 5, "each time it comes back it takes longer to be over"
+    assert len(incidents) == 1
+    assert len(incidents[0].transitions) <= 5, "each time it comes back it takes longer to be over"
 
 
 def test_a_soon_recurrence_reopens_the_same_incident(rules):
@@ -182,12 +187,12 @@ def test_a_soon_recurrence_reopens_the_same_incident(rules):
 def test_what_comes_back_late_is_another_one(rules):
     first = seen([150] * 3 + [50] * 5)
     later = int(REOPEN_WITHIN / timedelta(minutes=1)) + 9
-    found = advance((), [*first, *seen([150] * 3, start=later)], rules)
-    assert [notified(each) for each in found] == [
+    incidents = advance((), [*first, *seen([150] * 3, start=later)], rules)
+    assert [notified(incident) for incident in incidents] == [
         [("FIRING", 2), ("RESOLVED", 7)],
         [("FIRING", later + 2)],
     ]
-    assert found[0].incident_id != found[1].incident_id
+    assert incidents[0].incident_id != incidents[1].incident_id
 
 
 def test_a_recurrence_counts_from_its_first_observation(rules):
@@ -204,8 +209,8 @@ def test_a_long_recurrence_is_one_incident(tmp_path):
     file = tmp_path / "long.yaml"
     file.write_text("rules: [{name: lag, kind: lag, threshold: 100, for: 2h, clear_for: 1}]")
     long = {rule.name: rule for rule in load_rules(file)}
-    found = advance((), seen([150] * 121 + [50] + [150] * 121), long)
-    assert [notified(each) for each in found] == [
+    incidents = advance((), seen([150] * 121 + [50] + [150] * 121), long)
+    assert [notified(incident) for incident in incidents] == [
         [("FIRING", 120), ("RESOLVED", 121), ("FIRING_2", 242)]
     ]
 
@@ -267,7 +272,7 @@ def test_a_rule_of_another_kind_resolves_incidents_it_does_not_evaluate(rules, b
     """Nothing evaluated the subject any more, so it fired for ever."""
     cluster = None if before == "late" else "lab"
     alerts = [truth(n, rule=before, subject=SUBJECT) for n in range(3)]
-    evaluations = [Evaluation(each.observed_at, cluster, (each,)) for each in alerts]
+    evaluations = [Evaluation(alert.observed_at, cluster, (alert,)) for alert in alerts]
     (firing,) = advance((), evaluations, rules)
     assert firing.state == "FIRING"
     edited = rules | {before: rules[after].model_copy(update={"name": before})}
@@ -302,11 +307,13 @@ def test_labels_are_those_of_the_rule_when_it_fires(rules):
 
 
 def causes(incidents: Iterable[Incident]) -> dict[str, str | None]:
-    found = list(incidents)
-    names = {each.incident_id: each.rule for each in found}
+    result = list(incidents)
+    names = {incident.incident_id: incident.rule for incident in result}
     return {
-        f"{each.rule} {each.subject}": names[each.suppressed_by] if each.suppressed_by else None
-        for each in found
+        f"{incident.rule} {incident.subject}": names[incident.suppressed_by]
+        if incident.suppressed_by
+        else None
+        for incident in result
     }
 
 
@@ -325,8 +332,8 @@ def test_an_unreachable_broker_inhibits_what_rests_on_it(rules):
     other = truth(3, rule="lag", subject="west/a/t", queues_unknown=3)
     partial = truth(3, 1.0, "incomplete", "lab", status="PARTIAL")
     one = at(3, down(3), hidden, on_it, elsewhere, partial)
-    found = advance(before, [one, at(3, other, cluster="west")], rules)
-    assert causes(found) == {
+    incidents = advance(before, [one, at(3, other, cluster="west")], rules)
+    assert causes(incidents) == {
         f"lag {SUBJECT}": None,
         f"down {BROKER}": None,
         "lag lab/a/t": "down",
@@ -336,8 +343,8 @@ def test_an_unreachable_broker_inhibits_what_rests_on_it(rules):
         "incomplete lab": "down",
     }
     back = [("down", BROKER), ("incomplete", "lab")]
-    after = advance(found, [at(n, hidden, untrue=back) for n in (4, 5)], rules)
-    assert {each.suppressed_by for each in after} == {None}
+    after = advance(incidents, [at(n, hidden, untrue=back) for n in (4, 5)], rules)
+    assert {incident.suppressed_by for incident in after} == {None}
 
 
 def unreachable(number: float, broker_id: int) -> Alert:
@@ -374,9 +381,9 @@ def test_what_a_broker_hides_now_is_inhibited_also_when_it_reopens(rules):
         *(at(n, untrue=resolving) for n in range(1, 6)),
         at(9, down(9), on(9, "broker-b", "a", "unknown")),
     ]
-    found = advance((), observed, rules)
-    assert [each.reopened for each in found] == [1, 0]
-    assert causes(found) == {"unknown lab/a/t": "down", f"down {BROKER}": None}
+    incidents = advance((), observed, rules)
+    assert [incident.reopened for incident in incidents] == [1, 0]
+    assert causes(incidents) == {"unknown lab/a/t": "down", f"down {BROKER}": None}
 
 
 def test_an_unreachable_slave_inhibits_only_incomplete_snapshots(rules):
@@ -425,10 +432,10 @@ def test_what_holds_without_the_master_is_not_inhibited(rules):
     hidden, known = (
         on(1, "broker-a", group, "idle", queues_unknown=n) for group, n in (("b", 4), ("c", 0))
     )
-    found = advance(
+    incidents = advance(
         (), [at(0, unreachable(0, 0)), at(1, unreachable(1, 0), *certain, hidden, known)], rules
     )
-    assert causes(found) == {
+    assert causes(incidents) == {
         "down lab/broker-b/10.0.0.20:10911": None,
         **{f"{rule} lab/a/t": None for rule in ("rewound", "dead", "differing")},
         "idle lab/b/t": "down",
@@ -479,10 +486,10 @@ def test_a_clock_that_was_ahead_holds_no_incident(rules, by, is_true):
     after = before
     for evaluation in following:
         after = advance(after, [evaluation], rules, **now)
-    (found,) = after
-    assert found.state == ("FIRING" if is_true else "RESOLVED")
-    assert found.observed_at == minute(12)
-    instants = [each.at for each in found.transitions]
+    (incident,) = after
+    assert incident.state == ("FIRING" if is_true else "RESOLVED")
+    assert incident.observed_at == minute(12)
+    instants = [transition.at for transition in incident.transitions]
     assert instants == sorted(instants) and instants[-1] <= minute(12)
 
 

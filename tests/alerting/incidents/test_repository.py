@@ -17,4 +17,4 @@ def test_recurrences_that_have_begun_are_current(lake):
 
 
 def _ids(lake, number):
-    return {each.incident_id for each in current_incidents(lake, minute(number)).incidents}
+    return {item.incident_id for item in current_incidents(lake, minute(number)).incidents}

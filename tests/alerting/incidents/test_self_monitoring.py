@@ -57,8 +57,8 @@ def judged(
 
 
 def shown(incidents) -> list[tuple[str, str, list[str]]]:
-    names = [(each.rule, each.subject, each.transitions) for each in incidents]
-    return [(rule, subject, [each.transition for each in all_]) for rule, subject, all_ in names]
+    names = [(incident.rule, incident.subject, incident.transitions) for incident in incidents]
+    return [(rule, subject, [item.transition for item in all_]) for rule, subject, all_ in names]
 
 
 def test_a_stopped_collection_is_an_incident_until_it_resumes(lake, rules):
@@ -231,7 +231,7 @@ def test_a_validation_result_read_twice_is_one_observation(lake, about_rows):
     judged(lake, 1, 7)
     for number in range(9):
         incidents = after(incidents, lake, about_rows, 2 + number / 2)
-    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 1)]
+    assert [(incident.state, incident.observations) for incident in incidents] == [("PENDING", 1)]
     for number in (7, 8):
         judged(lake, number, 7)
         incidents = after(incidents, lake, about_rows, number + 0.5)
@@ -251,10 +251,10 @@ def test_a_backfill_advances_no_incident(lake, about_rows):
         incidents = after(incidents, lake, about_rows, number + 0.1)
     judged(lake, 2.2, 7, again=True)
     incidents = after(incidents, lake, about_rows, 2.3)
-    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 2)]
+    assert [(incident.state, incident.observations) for incident in incidents] == [("PENDING", 2)]
     judged(lake, 3, 7)
     incidents = after(incidents, lake, about_rows, 3.1)
-    assert [each.state for each in incidents] == ["FIRING"]
+    assert [incident.state for incident in incidents] == ["FIRING"]
     for number in range(4, 30):
         judged(lake, number, 0, again=True)
         incidents = after(incidents, lake, about_rows, number + 0.1)
@@ -268,4 +268,4 @@ def test_an_hour_that_is_audited_twice_is_one_observation(lake, about_rows):
         at = {"observed_at": minute(number), "judged_until": minute(0)}
         lake.append(RESULTS, [row | at])
         incidents = after(incidents, lake, about_rows, number + 0.1)
-    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 1)]
+    assert [(incident.state, incident.observations) for incident in incidents] == [("PENDING", 1)]

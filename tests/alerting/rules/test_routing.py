@@ -59,14 +59,14 @@ def as_alertmanager(route: dict[str, Any]) -> dict[str, Any]:
     matchers = []
     for name, patterns in globs.items():
         regex = "|".join(
-            re.escape(each).replace(r"\*", ".*").replace(r"\?", ".") for each in patterns
+            re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns
         )
         escaped = regex.replace("\\", "\\\\")
         matchers.append(f'{name}=~"{escaped}"')
     made = {name: route[name] for name in ("receiver", "continue") if name in route}
     if matchers:
         made["matchers"] = matchers
-    return made | {"routes": [as_alertmanager(each) for each in route.get("routes", ())]}
+    return made | {"routes": [as_alertmanager(item) for item in route.get("routes", ())]}
 
 
 def routes_of_alertmanager(file: Path, labels: dict[str, str]) -> list[str]:
@@ -97,7 +97,7 @@ def test_random_labels_reach_the_receivers_that_alertmanager_names(tmp_path: Pat
             names = chance.sample(sorted(LABELS), chance.randint(1, len(LABELS)))
             labels = {name: chance.choice(LABELS[name]) for name in names}
             expected = routes_of_alertmanager(theirs, labels)
-            assert [each.receiver for each in declared.routing.routes(labels)] == expected, labels
+            assert [node.receiver for node in declared.routing.routes(labels)] == expected, labels
             several += len(expected) > 1
     assert several > TREES, "routes that go on are among the cases"
 
@@ -140,12 +140,12 @@ routes:
 - {match: {rule: "lag-*"}, receiver: default}
 """)
     routing = read_rule_set(file).routing
-    found = routing.routes({"severity": "critical", "rule": "lag-high"})
-    assert [(each.place, each.receiver) for each in found] == [
+    routes = routing.routes({"severity": "critical", "rule": "lag-high"})
+    assert [(node.place, node.receiver) for node in routes] == [
         ("routes[0]", "pager"),
         ("routes[1]", "default"),
     ]
-    assert [each.receiver for each in routing.routes({"rule": "disk"})] == ["default"]
+    assert [node.receiver for node in routing.routes({"rule": "disk"})] == ["default"]
 
 
 WRONG = {
@@ -220,7 +220,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, line: s
     file = tmp_path / "rules.yaml"
     file.write_text(text)
     declared = read_rule_set(file)
-    (mistake,) = (each.replace(f"{tmp_path}/", "") for each in declared.mistakes)
+    (mistake,) = (mistake.replace(f"{tmp_path}/", "") for mistake in declared.mistakes)
     assert mistake.startswith(line)
     assert declared.rule_mistakes == ()
     assert declared.routing.broadcasts == ("routes" in text)
@@ -235,7 +235,7 @@ def test_routes_that_cannot_be_read_notify_every_receiver(tmp_path: Path, text: 
     declared = read_rule_set(tmp_path)
     assert declared.mistakes
     assert declared.routing.broadcasts
-    assert [each.name for each in declared.routing.used_receivers] == ["team"]
+    assert [receiver.name for receiver in declared.routing.used_receivers] == ["team"]
 
 
 def test_a_wrong_rule_leaves_routes_as_they_are(tmp_path: Path):
@@ -260,12 +260,12 @@ routes:
 """)
     declared = read_rule_set(file)
     assert declared.mistakes == ()
-    found = [
-        (each.escalate_after, each.escalate_to)
+    names = [
+        (node.escalate_after, node.escalate_to)
         for severity in ("critical", "warning", "info")
-        for each in declared.routing.routes({"severity": severity})
+        for node in declared.routing.routes({"severity": severity})
     ]
-    assert found == [(900, "boss"), (3600, "lead"), (900, "lead")]
+    assert names == [(900, "boss"), (3600, "lead"), (900, "lead")]
 
 
 def test_no_mistake_shows_an_address(tmp_path: Path):

@@ -46,11 +46,11 @@ def refreshed(*names):
 
 @pytest.mark.parametrize(("accept", "is_openmetrics"), [("", False), (OPENMETRICS, True)])
 def test_hostile_names_are_text(accept, is_openmetrics):
-    found = refreshed(*HOSTILE).page(accept)
-    assert found.content_type.startswith(
+    result = refreshed(*HOSTILE).page(accept)
+    assert result.content_type.startswith(
         "application/openmetrics-text" if is_openmetrics else "text/plain"
     )
-    samples = scraped(found.body.decode(), is_openmetrics)
+    samples = scraped(result.body.decode(), is_openmetrics)
     for number, name in enumerate(HOSTILE):
         labels = {"consumer_group": name, "topic": f"{name}-topic"}
         assert value(samples, "rocketmq_consumer_lag_messages", **labels) == number

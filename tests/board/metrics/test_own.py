@@ -34,10 +34,10 @@ def test_numbers_of_a_group():
 
 def test_one_state_of_health_is_one():
     samples = metrics_of(groups(health="STALLED", complete=False))
-    found = {
+    numbers = {
         dict(labels)["state"]: number for labels, number in samples["tidemark_group_health"].items()
     }
-    assert found == {state: float(state == "STALLED") for state in Health}
+    assert numbers == {state: float(state == "STALLED") for state in Health}
 
 
 def test_every_declared_state_of_health_is_exported():
@@ -136,12 +136,12 @@ def test_age_grows_between_refreshes():
 def test_counters_never_fall():
     """A snapshot counts once, and stays counted when retention removes it."""
     metrics = Metrics(MetricsSettings())
-    found = []
+    entries = []
     for at_and_problems in ([(1, 2)], [(1, 2), (2, 1)], [(2, 1)], [(3, 0)]):
         metrics.refresh(snapshots(*at_and_problems), Facts())
         samples = scraped(metrics.page().body.decode())
-        found.append(value(samples, "tidemark_collect_problems_total"))
-    assert found == [2, 3, 3, 3]
+        entries.append(value(samples, "tidemark_collect_problems_total"))
+    assert entries == [2, 3, 3, 3]
 
 
 def test_notifications_by_what_became_of_them():

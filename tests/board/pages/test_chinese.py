@@ -52,8 +52,8 @@ def translated(template: Path) -> Iterator[str]:
         elif call.node.name in ROW_MACROS:
             yield from _constants(call.args[1])
     for loop in tree.find_all(nodes.For):
-        variables = {each.name for each in [loop.target, *loop.target.find_all(nodes.Name)]
-                     if isinstance(each, nodes.Name)}  # fmt: skip
+        variables = {value.name for value in [loop.target, *loop.target.find_all(nodes.Name)]
+                     if isinstance(value, nodes.Name)}  # fmt: skip
         used = {
             call.args[0].name
             for call in loop.find_all(nodes.Call)
@@ -62,20 +62,22 @@ def translated(template: Path) -> Iterator[str]:
             and isinstance(call.args[0], nodes.Name)
         }
         if variables & used:
-            yield from (each for each in _constants(loop.iter) if not each.startswith("/"))
+            yield from (
+                constant for constant in _constants(loop.iter) if not constant.startswith("/")
+            )
 
 
 def _constants(node: nodes.Node) -> Iterator[str]:
-    for each in [node, *node.find_all(nodes.Const)]:
-        if isinstance(each, nodes.Const) and isinstance(each.value, str):
-            yield each.value
+    for value in [node, *node.find_all(nodes.Const)]:
+        if isinstance(value, nodes.Const) and isinstance(value.value, str):
+            yield value.value
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
 def test_texts_of_a_template(template: Path) -> None:
-    found = set(translated(template))
-    assert found or template.stem in ("problem", "charts_head")
-    assert sorted(found - CHINESE.keys()) == []
+    texts = set(translated(template))
+    assert texts or template.stem in ("problem", "charts_head")
+    assert sorted(texts - CHINESE.keys()) == []
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -90,9 +92,9 @@ def test_columns_of_pages() -> None:
     tree = ast.parse(Path(tables.__file__).read_text(encoding="utf-8"))
     assigned = {
         name.value
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "columns"
-        for name in ast.walk(each.value)
+        for item in ast.walk(tree)
+        if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == "columns"
+        for name in ast.walk(item.value)
         if isinstance(name, ast.Constant)
     }
     assert "unreadable_messages" in assigned
@@ -150,7 +152,7 @@ def test_states_and_titles_of_problems() -> None:
         for status in re.findall(r"ProblemError\(\s*(\d+)", path.read_text(encoding="utf-8"))
     }
     problems |= {"Method Not Allowed", "Internal Server Error", "Not Found"}
-    (reason,) = [each for each in progress.IDLE_CLIENTS.columns if each.name == "reason"]
+    (reason,) = [column for column in progress.IDLE_CLIENTS.columns if column.name == "reason"]
     reasons = re.findall(r"(?:^|\| )(\w+)", reason.comment)
     states = {*reasons, *DIFFERENCES, *Health, *STATES, *SEVERITIES, *SILENCE_STATES, "yes", "no"}
     assert sorted((states | problems) - CHINESE.keys()) == []

@@ -41,8 +41,8 @@ def plain(text: str) -> str:
 
 
 def names(text: str) -> list[str]:
-    found = re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
-    return [each.replace("<wbr>", "") for each in found]
+    matches = re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
+    return [match.replace("<wbr>", "") for match in matches]
 
 
 STATES = ("OK", "BLOCKED", "IDLE", "UNKNOWN", "LOSING", "FALLING_BEHIND")
@@ -65,14 +65,14 @@ def test_pages_of_groups_by_severity_hold_every_row_once(
     client: TestClient, filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("board.pages.groups.SHOWN", 3)
-    found: list[str] = []
+    texts: list[str] = []
     path = "/groups"
     while path:
         text = page(client, path)
-        found += names(text)
+        texts += names(text)
         following = re.search(r'class="button" href="([^"]+)">Next page', text)
         path = following[1].replace("&amp;", "&") if following else ""
-    assert found == ["mailer", "audit", "billing", "billing"]
+    assert texts == ["mailer", "audit", "billing", "billing"]
 
 
 def test_unknown_health_has_its_reason_beside_it(reader: TestClient) -> None:
@@ -203,14 +203,14 @@ def test_the_overview_counts_the_incidents_that_it_does_not_list(
 
 
 def test_one_is_singular(client: TestClient, filled: Lake) -> None:
-    found = board_home.add_incident(
+    incident = board_home.add_incident(
         filled, board_home.now(), rule="subscription-inconsistent",
         kind="inconsistent_subscription", last_value=1.0, peak_value=1.0, threshold=0.0,
     )  # fmt: skip
     other = board_home.add_incident(
         filled, board_home.now(), kind="lag", last_value=1.0, peak_value=2.0, threshold=1.0
     )
-    assert "members differ in 1 point of their" in plain(page(client, f"/incident?id={found}"))
+    assert "members differ in 1 point of their" in plain(page(client, f"/incident?id={incident}"))
     text = plain(page(client, f"/incident?id={other}"))
     assert "1 message " in text and "1 messages" not in text
     assert "1 snapshot " in text and "true at 3 observations" in text
@@ -229,10 +229,10 @@ def test_members_of_an_inconsistent_subscription_are_named(
     row = {"consumer_group": "mailer", "consistent": False, "differences": ["EXPRESSION"]}
     rows = rows_of(progress.SUBSCRIPTIONS, at, [row | {"evidence": evidence}])
     filled.append(progress.SUBSCRIPTIONS, rows)
-    found = board_home.add_incident(
+    incident = board_home.add_incident(
         filled, at, kind="inconsistent_subscription", rule="subscription-inconsistent"
     )
-    for path in (f"/incident?id={found}", GROUP):
+    for path in (f"/incident?id={incident}", GROUP):
         text = plain(page(client, path))
         assert "two 10.0.0.9:5 CLUSTERING orders eu || uk" in text, path
 
@@ -249,18 +249,18 @@ def test_an_incident_words_durations_alike_and_folds_what_is_long(
     row |= {"health_reason_code": HealthReason.COMMITS_STAND, "health_facts": facts}
     row |= {"online": True, "lag_is_lower_bound": False}
     at = board_home.now()
-    found = board_home.add_incident(
+    incident = board_home.add_incident(
         filled, at, kind="idle_clients", snapshot_ids=[f"s-{number}" for number in range(18)],
         acknowledged_at=at, acknowledged_by="lin", acknowledge_reason="on it",
         state="ACKNOWLEDGED", evidence=json.dumps({"row": row}),
     )  # fmt: skip
-    text = page(client, f"/incident?id={found}")
+    text = page(client, f"/incident?id={incident}")
     assert "<code>tidemark plan</code>" in text and "`" not in plain(text)
     assert re.search(r"<details[^>]*><summary>18 snapshots", text)
     assert re.search(r"ACKNOWLEDGED by lin: on it", plain(text)), "among the transitions"
     assert "18 m 4 s" in text and "0:18:04" not in text
     assert "<option selected>2h" in text, "a silence of half an hour is over before a repair"
-    chinese = page(client, f"/incident?id={found}", "zh")
+    chinese = page(client, f"/incident?id={incident}", "zh")
     assert "提交位点停在 9" in chinese and "commit stays" not in chinese
 
 
@@ -268,8 +268,8 @@ def test_a_runbook_is_a_link_that_opens(client: TestClient, filled: Lake) -> Non
     text = ""
     for rule, runbook in (("a", "docs/runbooks/stalled.md"), ("b", "https://docs.example.com/a")):
         evidence = json.dumps({"row": {"cluster": CLUSTER}, "runbook": runbook})
-        found = board_home.add_incident(filled, board_home.now(), rule=rule, evidence=evidence)
-        text += page(client, f"/incident?id={found}")
+        incident = board_home.add_incident(filled, board_home.now(), rule=rule, evidence=evidence)
+        text += page(client, f"/incident?id={incident}")
     addresses = re.findall(r'class="button" href="([^"]+)"[^>]*>Runbook', text)
     assert addresses == ["/runbook?name=stalled.md", "https://docs.example.com/a"]
     assert "What to check" in page(client, addresses[0])
@@ -359,8 +359,8 @@ def test_a_topic_has_rates_over_time_and_by_queue(client: TestClient, filled: La
     filled.append(raw.QUEUE_OFFSETS, rows_of(raw.QUEUE_OFFSETS, newest, offsets))
     text = page(client, f"/topic?cluster={CLUSTER}&topic=orders")
     (drawn,) = re.findall(r'data-chart="([^"]*)"', text)
-    found = json.loads(drawn.replace("&#34;", '"'))
-    assert found["values"] == [[40, 50, 60]] and found["bounds"] == [["", "", "≥"]]
+    content = json.loads(drawn.replace("&#34;", '"'))
+    assert content["values"] == [[40, 50, 60]] and content["bounds"] == [["", "", "≥"]]
     assert "broker-a / 1 12.50 0 7" in plain(text)
 
 
@@ -374,18 +374,19 @@ def test_a_full_disk_is_a_warning(
     row = {"broker": "broker-z", "version": "V5_3_3", "disk_ratio": share}
     filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, [row]))
     text = page(client, "/brokers")
-    found = re.search(r'class="(banner \w+)"[^>]*>The disk of broker-z', text)
-    assert (found[1] if found else "") == mark
+    match = re.search(r'class="(banner \w+)"[^>]*>The disk of broker-z', text)
+    assert (match[1] if match else "") == mark
 
 
 def test_a_broker_that_did_not_respond_comes_first(client: TestClient, filled: Lake) -> None:
     at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
     filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, [{"broker": "broker-z"}]))
     text = page(client, "/brokers")
-    found = [
-        each.replace("<wbr>", "") for each in re.findall(r'scope="row"[^>]*><bdi>(.*?)</bdi>', text)
+    texts = [
+        match.replace("<wbr>", "")
+        for match in re.findall(r'scope="row"[^>]*><bdi>(.*?)</bdi>', text)
     ]
-    assert found[0] == "broker-z" and "1 did not respond" in plain(text)
+    assert texts[0] == "broker-z" and "1 did not respond" in plain(text)
 
 
 def test_quality_is_summed_up_and_an_empty_batch_is_not_met(

@@ -139,6 +139,6 @@ def test_a_name_ends_in_its_type(ending, kind):
     }
     assert kinds
     if kind:
-        assert {found for _, found in kinds} == {kind}
+        assert {text for _, text in kinds} == {kind}
     # A name means the same everywhere, so it has one type everywhere.
     assert len(kinds) == len({name for name, _ in kinds})

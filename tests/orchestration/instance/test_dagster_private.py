@@ -26,7 +26,7 @@ def test_another_version_is_refused_in_one_line(monkeypatch):
 
 
 def test_only_one_module_imports_private_modules():
-    found = set()
+    entries = set()
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -34,8 +34,8 @@ def test_only_one_module_imports_private_modules():
                 if isinstance(node, ast.ImportFrom):
                     names = [node.module or ""]
                 if any(name.startswith(("dagster._", "dagster_shared")) for name in names):
-                    found.add(str(path.relative_to(ROOT)))
-    assert found == {"orchestration/instance/dagster_private.py"}
+                    entries.add(str(path.relative_to(ROOT)))
+    assert entries == {"orchestration/instance/dagster_private.py"}
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def test_a_retried_run_differs_from_its_dead_parent(instance, killed):
 def test_a_run_is_ended_after_its_longest_time(instance, process):
     in_time = started(instance, identity(), **{LONGEST_TAG: "3600"})
     run_id = started(instance, identity(process.pid), **{LONGEST_TAG: "0"})
-    for each in (in_time, run_id):
-        _begin(instance, each)
+    for value in (in_time, run_id):
+        _begin(instance, value)
     assert end_dead_runs(instance) == [run_id]
     assert process.wait(30) != 0
     assert status(instance, run_id) == dg.DagsterRunStatus.FAILURE

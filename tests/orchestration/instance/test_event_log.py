@@ -100,10 +100,10 @@ def test_several_threads_write_one_after_the_other(log):
             log.store_event(entry_of(number))
 
     threads = [threading.Thread(target=write) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert sorted(map(int, texts(log))) == sorted([*range(20)] * 4)
 
 

@@ -126,14 +126,14 @@ def test_the_installation_changes_with_a_source_file(tmp_path, monkeypatch):
         (tmp_path / package / "inner").mkdir(parents=True)
     monkeypatch.setattr(forking, "ROOT", tmp_path)
     source = tmp_path / "assets" / "inner" / "module.py"
-    found = {forking.installation()}
+    installations = {forking.installation()}
     source.write_text("VALUE = 1")
-    found.add(forking.installation())
+    installations.add(forking.installation())
     os.utime(source, ns=(1, 1))
-    found.add(forking.installation())
-    assert len(found) == 3
+    installations.add(forking.installation())
+    assert len(installations) == 3
     (source.parent / "module.pyc").touch()
-    assert forking.installation() in found
+    assert forking.installation() in installations
 
 
 def test_without_a_server_no_request_is_made(tmp_path):

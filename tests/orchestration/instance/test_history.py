@@ -71,8 +71,8 @@ def ran(instance, job=JOB, **tags):
 
 def files(home):
     """Files of Dagster's home, but for journals, by their path in it."""
-    found = (path for path in home.dagster.rglob("*") if path.is_file())
-    names = (str(path.relative_to(home.dagster)) for path in found)
+    entries = (path for path in home.dagster.rglob("*") if path.is_file())
+    names = (str(path.relative_to(home.dagster)) for path in entries)
     return {name for name in names if not name.endswith(("-wal", "-shm"))}
 
 

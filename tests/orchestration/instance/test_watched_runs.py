@@ -87,7 +87,7 @@ def test_the_daemon_ends_dead_and_overdue_runs(home, daemon, deaf):
             log = (home.dagster / "daemon.log").read_text()
             assert time.monotonic() < deadline and daemon.poll() is None, log
             time.sleep(0.5)
-            runs = (instance.get_run_by_id(each) for each in (dead, hanging, mine))
+            runs = (instance.get_run_by_id(value) for value in (dead, hanging, mine))
             statuses = {run.run_id: run.status for run in runs}
         assert statuses[mine] == dg.DagsterRunStatus.STARTED
     assert deaf.wait(60) != 0

@@ -15,10 +15,10 @@ BODY = (
 
 
 def test_offsets_and_subscribers():
-    found = decode_lite_topic(BODY)
-    assert found is not None
-    assert found.queue == QueueStats(7, 100, instant(1764036912264))
-    assert found.subscribers == {("g", "c1"), ("all", "*")}
+    lite_topic = decode_lite_topic(BODY)
+    assert lite_topic is not None
+    assert lite_topic.queue == QueueStats(7, 100, instant(1764036912264))
+    assert lite_topic.subscribers == {("g", "c1"), ("all", "*")}
 
 
 def test_a_lite_topic_that_holds_nothing_is_none():

@@ -67,10 +67,10 @@ def snapshots_taken(tmp_path_factory):
 
 def read_topics(taken):
     """The groups with progress on each topic."""
-    found = defaultdict(set)
+    topics = defaultdict(set)
     for row in taken.consumer_offsets:
-        found[row.topic].add(row.consumer_group)
-    return found
+        topics[row.topic].add(row.consumer_group)
+    return topics
 
 
 def pull_sources(taken):

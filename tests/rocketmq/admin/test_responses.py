@@ -129,15 +129,20 @@ def test_consume_stats(version, recorded):
 
 def test_consumer_connection(version, recorded):
     body = recorded(version, "203_conns_g-inconsistent_m.body")
-    found = responses.decode_consumer_connection(body)
-    assert [member.client_id for member in found.connections] == [
+    consumer_connection = responses.decode_consumer_connection(body)
+    assert [member.client_id for member in consumer_connection.connections] == [
         "127.0.0.1@g-inconsistent-0",
         "127.0.0.1@g-inconsistent-1",
     ]
-    assert {member.version for member in found.connections} == {"V" + version.replace(".", "_")}
-    assert (found.message_model, found.consume_type) == ("CLUSTERING", "CONSUME_PASSIVELY")
-    assert list(found.subscriptions) == ["%RETRY%g-inconsistent", "lab_orders"]
-    assert len(found.subscriptions["lab_orders"].tags) == 1
+    assert {member.version for member in consumer_connection.connections} == {
+        "V" + version.replace(".", "_")
+    }
+    assert (consumer_connection.message_model, consumer_connection.consume_type) == (
+        "CLUSTERING",
+        "CONSUME_PASSIVELY",
+    )
+    assert list(consumer_connection.subscriptions) == ["%RETRY%g-inconsistent", "lab_orders"]
+    assert len(consumer_connection.subscriptions["lab_orders"].tags) == 1
 
 
 def test_consumer_ids(version, recorded):

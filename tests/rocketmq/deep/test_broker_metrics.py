@@ -78,17 +78,17 @@ def read(*readings: BrokerReading, seconds: float = 10) -> tuple[BrokerMetrics, 
 
 def test_a_real_page_gives_the_groups():
     with serving(PAGE.encode()) as (port, requested):
-        found, problems = read(reading(port))
-    assert found.groups == [BrokerMetric("broker-a", "g-slow", "lab_orders", 482, 482, 0)]
-    assert (found.topics, found.light_queues, problems) == ([], {}, [])
+        metrics, problems = read(reading(port))
+    assert metrics.groups == [BrokerMetric("broker-a", "g-slow", "lab_orders", 482, 482, 0)]
+    assert (metrics.topics, metrics.light_queues, problems) == ([], {}, [])
     assert requested == ["/metrics"]
 
 
 def test_a_real_page_gives_timers_and_light_queues():
     with serving(OF_TIMERS.encode()) as (port, _):
-        found, problems = read(reading(port))
+        metrics, problems = read(reading(port))
     timed = [TopicMetric("broker-a", "timed", 7), TopicMetric("broker-a", "timed-b", 3)]
-    assert (found, problems) == (BrokerMetrics([], timed, {"broker-a": 4}), [])
+    assert (metrics, problems) == (BrokerMetrics([], timed, {"broker-a": 4}), [])
 
 
 def test_timers_of_a_topic_are_summed_over_storages():
@@ -109,8 +109,8 @@ def test_timers_of_a_topic_are_summed_over_storages():
     ],
 )
 def test_configuration_names_the_endpoint(port, kind, endpoint):
-    found = MetricsEndpoint.of(reading(port, kind))
-    assert (found and found.port) == endpoint
+    metrics_endpoint = MetricsEndpoint.of(reading(port, kind))
+    assert (metrics_endpoint and metrics_endpoint.port) == endpoint
 
 
 def test_samples_of_retries_and_without_a_number_are_left_out():
@@ -122,8 +122,8 @@ def test_samples_of_retries_and_without_a_number_are_left_out():
 def test_a_closed_port_is_a_problem():
     with serving(b"") as (port, _):
         pass
-    found, (problem,) = read(reading(port))
-    assert found == NOTHING
+    metrics, (problem,) = read(reading(port))
+    assert metrics == NOTHING
     assert problem.endpoint == f"127.0.0.1:{port}" and "refused" in problem.message
 
 
@@ -131,35 +131,35 @@ def test_a_redirect_is_not_followed():
     with serving(PAGE.encode()) as (port, requested):
         target = f"http://127.0.0.1:{port}/elsewhere"
         with serving(b"", status=302, location=target) as (first, _):
-            found, (problem,) = read(reading(first))
-    assert (found, requested) == (NOTHING, []) and "302" in problem.message
+            metrics, (problem,) = read(reading(first))
+    assert (metrics, requested) == (NOTHING, []) and "302" in problem.message
 
 
 def test_a_refused_request_is_a_problem():
     with serving(b"", status=503) as (port, _):
-        found, (problem,) = read(reading(port))
-    assert found == NOTHING and "503" in problem.message
+        metrics, (problem,) = read(reading(port))
+    assert metrics == NOTHING and "503" in problem.message
 
 
 def test_a_hanging_endpoint_costs_its_time_limit():
     release = threading.Event()
     with serving(b"", release=release) as (port, _):
-        found, (problem,) = read(reading(port), seconds=0.3)
+        metrics, (problem,) = read(reading(port), seconds=0.3)
         release.set()
-    assert found == NOTHING and problem.message == "no response within 0.3 s"
+    assert metrics == NOTHING and problem.message == "no response within 0.3 s"
 
 
 def test_a_page_without_end_is_a_problem(monkeypatch):
     monkeypatch.setattr(broker_metrics, "LONGEST_PAGE", 1000)
     with serving(PAGE.encode() * 10) as (port, _):
-        found, (problem,) = read(reading(port))
-    assert found == NOTHING and "longer than" in problem.message
+        metrics, (problem,) = read(reading(port))
+    assert metrics == NOTHING and "longer than" in problem.message
 
 
 def test_a_broken_page_is_a_problem():
     with serving(b'rocketmq_consumer_lag_messages{consumer_group="g" 1 2 3') as (port, _):
-        found, (problem,) = read(reading(port))
-    assert found == NOTHING and problem.operation == "GET /metrics"
+        metrics, (problem,) = read(reading(port))
+    assert metrics == NOTHING and problem.operation == "GET /metrics"
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_nothing_more_is_requested_about_lite_topics():
         taken.consumer_offsets.append(
             ConsumerOffset("broker-a", "g", topic, 0, None, 40, offset_store="broker")
         )
-    assert [each.row.topic for each in unconsumed(taken)] == ["T"]
+    assert [item.row.topic for item in unconsumed(taken)] == ["T"]
     assert offsets.pairs(taken, "broker-a") == [("g", "T")]
     queues = {0: QueueStats(0, 100, None)}
     stats = {row.topic: queues for row in taken.queue_offsets}
@@ -57,9 +57,9 @@ def test_nothing_more_is_requested_about_lite_topics():
 
 
 def broadcaster(number):
-    found = Client("b", f"b-{number}", None, "JAVA", None, None, "BROADCASTING", None)
-    found.subscriptions = [Subscription("T", "TAG", "*", [])]
-    return found
+    client = Client("b", f"b-{number}", None, "JAVA", None, None, "BROADCASTING", None)
+    client.subscriptions = [Subscription("T", "TAG", "*", [])]
+    return client
 
 
 def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):

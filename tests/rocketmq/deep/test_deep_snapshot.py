@@ -71,8 +71,8 @@ def member(group, tags, expression_type="TAG"):
     ],
 )
 def test_unconsumed_range(queue, offset, expected):
-    found = [it.offsets for it in unconsumed(snapshot_of([("g", 0, offset)], queues=[queue]))]
-    assert found == ([expected] if expected else [])
+    offsets = [it.offsets for it in unconsumed(snapshot_of([("g", 0, offset)], queues=[queue]))]
+    assert offsets == ([expected] if expected else [])
 
 
 @given(
@@ -177,8 +177,8 @@ def test_a_stuck_client_gives_no_pull_offset(recorded):
     client, info = running("g-stuck", recorded)
     client.subscriptions = info.subscriptions or []
     (stuck,) = (at for at, queue in info.queues.items() if queue.cached_messages)
-    (found,) = (it for it in client_pull_offsets(client, info) if it.queue == stuck)
-    assert (found.next_offset, found.is_exact) == (1, False)
+    (client_pull_offset,) = (it for it in client_pull_offsets(client, info) if it.queue == stuck)
+    assert (client_pull_offset.next_offset, client_pull_offset.is_exact) == (1, False)
 
 
 def cached(count, end, commit=40, in_order=(0, 0)):
@@ -253,14 +253,14 @@ def test_only_overtaken_queue_ends_are_read_again():
         for number, offset in reported.items()
     ]
     snapshot.consumer_offsets.append(ConsumerOffset("a", "news", "T", 1, None, 99))
-    found = overtaken_queues(snapshot, "a")
-    assert [(queue.topic, queue.queue_id) for queue in found["T"]] == [("T", 0)]
+    queue_offsets = overtaken_queues(snapshot, "a")
+    assert [(queue.topic, queue.queue_id) for queue in queue_offsets["T"]] == [("T", 0)]
     assert overtaken_queues(snapshot, "b") == {}
     later = NOW + timedelta(seconds=1)
-    advance_ends(found["T"], {0: QueueStats(0, 13, later), 1: QueueStats(0, 50, later)})
+    advance_ends(queue_offsets["T"], {0: QueueStats(0, 13, later), 1: QueueStats(0, 50, later)})
     ends = [(queue.max_offset, queue.newest_stored_at) for queue in snapshot.queue_offsets]
     assert ends == [(13, later), (10, NOW), (10, NOW), (10, NOW)]
-    advance_ends(found["T"], {0: QueueStats(0, 5, later)})
+    advance_ends(queue_offsets["T"], {0: QueueStats(0, 5, later)})
     assert snapshot.queue_offsets[0].max_offset == 13
 
 

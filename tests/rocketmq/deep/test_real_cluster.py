@@ -376,7 +376,7 @@ def test_store_times_of_first_unconsumed_messages(deep):
     queues = {(q.broker, q.topic, q.queue_id): q for q in snapshot.queue_offsets}
 
     async def question(client, address):
-        found = []
+        question = []
         for row in reported:
             at = row.first_unconsumed_at.timestamp() * 1000
             fields = {"topic": row.topic, "queueId": str(row.queue_id)}
@@ -386,8 +386,8 @@ def test_store_times_of_first_unconsumed_messages(deep):
                 code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
                 respond = await client.call(address, code, fields)
                 around.append(int(respond.fields["offset"]))
-            found.append((row, *around))
-        return found
+            question.append((row, *around))
+        return question
 
     for row, earlier, later in send(snapshot, "broker-a", question):
         key = row.broker, row.consumer_group, row.topic, row.queue_id

@@ -56,11 +56,11 @@ def test_slaves_count_what_they_hand_out(served):
     """A window counts what moved within it; after a minute all of it was read from the slave."""
     deadline = time.monotonic() + 150
     while True:
-        found, written = counted(served)
-        master, slave = found.get(0) or 0.0, found.get(1) or 0.0
+        numbers, written = counted(served)
+        master, slave = numbers.get(0) or 0.0, numbers.get(1) or 0.0
         if written and master <= 0.05 * written and abs(master + slave - written) < 0.2 * written:
             break
-        assert time.monotonic() < deadline, (found, written)
+        assert time.monotonic() < deadline, (numbers, written)
         time.sleep(5)
 
 

@@ -66,8 +66,8 @@ def test_min_offsets_follow_from_the_retained_log(expired, first_index, messages
         with plain(store) as queue:
             assert queue.max_offset(CQ_FILE) == end
             assert queue.min_offset(oldest, CQ_FILE) == (left[0] if left else end)
-            found = [(entry.position, entry.physical_offset) for entry in queue.entries(0, 1000)]
-            assert found == list(enumerate(places, first_index))
+            entries = [(entry.position, entry.physical_offset) for entry in queue.entries(0, 1000)]
+            assert entries == list(enumerate(places, first_index))
 
 
 def test_filler_in_a_young_commit_log_is_no_message(store):
@@ -108,11 +108,11 @@ def test_tags(store):
     for tag in tags:
         store.put("t", tag=tag)
     store.write()
-    with BrokerStore(store.root) as found:
-        rows = list(found.queue_tags("broker-a", "t", 0, 0, 100))
+    with BrokerStore(store.root) as broker_store:
+        rows = list(broker_store.queue_tags("broker-a", "t", 0, 0, 100))
         assert [row.tags_code for row in rows] == tags
         assert [(row.position, row.size) for row in rows] == [(at, 120) for at in range(5)]
-        assert [row.position for row in found.queue_tags("broker-a", "t", 0, 1, 3)] == [1, 2]
+        assert [row.position for row in broker_store.queue_tags("broker-a", "t", 0, 1, 3)] == [1, 2]
 
 
 def test_more_entries_than_are_read_at_a_time(store):
@@ -131,11 +131,11 @@ def test_tags_and_times_in_ext_files(store):
     unit = struct.Struct(">hqqh")
     body = unit.pack(20, 2112, STORED + 7, 0) + unit.pack(20, -5, STORED + 9, 0)
     write_files(store.root / "consumequeue_ext" / "t" / "0", body, 400, 0)
-    with BrokerStore(store.root) as found:
-        rows = list(found.queue_tags("broker-a", "t", 0, 0, 3))
+    with BrokerStore(store.root) as broker_store:
+        rows = list(broker_store.queue_tags("broker-a", "t", 0, 0, 3))
         assert [row.tags_code for row in rows] == [2112, -5, None]
-        assert found.stored_at("t", 0, 0).timestamp() * 1000 == STORED + 7
-        assert found.stored_at("t", 0, 2).timestamp() * 1000 == STORED + 2000
+        assert broker_store.stored_at("t", 0, 0).timestamp() * 1000 == STORED + 7
+        assert broker_store.stored_at("t", 0, 2).timestamp() * 1000 == STORED + 2000
 
 
 def batch(store, *batches):
@@ -160,9 +160,9 @@ def test_batches(store):
         assert [entry.position for entry in queue.entries(15, 44)] == [11, 41, 43]
         assert queue.entry(40).physical_offset == 200
         assert queue.entry(48) is None
-    with BrokerStore(store.root) as found:
-        assert found.extent("t", 0).max_offset == 48
-        assert found.stored_at("t", 0, 47).timestamp() * 1000 == STORED + 400
+    with BrokerStore(store.root) as broker_store:
+        assert broker_store.extent("t", 0).max_offset == 48
+        assert broker_store.stored_at("t", 0, 47).timestamp() * 1000 == STORED + 400
 
 
 # The commit log

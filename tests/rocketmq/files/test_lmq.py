@@ -43,19 +43,19 @@ def committed(snapshot):
 
 def test_it_is_read_where_it_is_the_only_one(light):
     (light.root / "config" / NORMAL).unlink()
-    found = read_store(light.root)
-    assert (found.status, found.problems) == ("COMPLETE", [])
-    assert committed(found) == [("t", "g", 0, 2)]
+    snapshot = read_store(light.root)
+    assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
+    assert committed(snapshot) == [("t", "g", 0, 2)]
 
 
 @pytest.mark.parametrize(("older", "newer", "offset"), [(NORMAL, LMQ, 2), (LMQ, NORMAL, 1)])
 def test_of_both_the_one_written_last_is_read(light, older, newer, offset):
     """A broker that was given light queues, or from which they were taken, leaves the other one."""
     written(light, older, 3600)
-    found = read_store(light.root)
-    assert committed(found) == [("t", "g", 0, offset)]
-    (problem,) = found.problems
-    assert (found.status, problem.operation) == ("PARTIAL", f"READ {older}")
+    snapshot = read_store(light.root)
+    assert committed(snapshot) == [("t", "g", 0, offset)]
+    (problem,) = snapshot.problems
+    assert (snapshot.status, problem.operation) == ("PARTIAL", f"READ {older}")
     assert problem.endpoint == str(light.root / "config" / older)
     assert problem.message == f"left over: {newer} was written later, by 3600 s, and is read"
 
@@ -64,17 +64,17 @@ def test_the_one_written_last_counts_while_it_is_rewritten(light):
     written(light, NORMAL, 3600)
     path = light.root / "config" / LMQ
     path.rename(path.with_name(f"{LMQ}.bak"))
-    found = read_store(light.root)
-    assert committed(found) == [("t", "g", 0, 2)]
-    assert [problem.operation for problem in found.problems] == [f"READ {NORMAL}", f"READ {LMQ}"]
+    snapshot = read_store(light.root)
+    assert committed(snapshot) == [("t", "g", 0, 2)]
+    assert [problem.operation for problem in snapshot.problems] == [f"READ {NORMAL}", f"READ {LMQ}"]
 
 
 def test_a_leftover_file_replaces_no_unreadable_one(light):
     written(light, NORMAL, 3600)
     light.config(LMQ, "{")
-    found = read_store(light.root)
-    assert committed(found) == []
-    assert [problem.operation for problem in found.problems] == [
+    snapshot = read_store(light.root)
+    assert committed(snapshot) == []
+    assert [problem.operation for problem in snapshot.problems] == [
         f"READ {NORMAL}",
         "GET_ALL_CONSUMER_OFFSET",
     ]

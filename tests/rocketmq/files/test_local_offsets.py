@@ -37,9 +37,13 @@ def file_of(clients, number):
 
 
 def test_real_files(clients):
-    found = read_local_offsets(clients, cluster="lab")
-    assert (found.cluster, found.source, found.status) == ("lab", "local_offsets", "COMPLETE")
-    assert found.problems == [] and found.queue_offsets == found.brokers == []
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert (snapshot.cluster, snapshot.source, snapshot.status) == (
+        "lab",
+        "local_offsets",
+        "COMPLETE",
+    )
+    assert snapshot.problems == [] and snapshot.queue_offsets == snapshot.brokers == []
     first = ConsumerOffset(
         "broker-a",
         "g-broadcast",
@@ -49,8 +53,8 @@ def test_real_files(clients):
         3276,
         offset_store="client_file",
     )
-    assert of_client(found, 0)[0] == first
-    assert [row.queue_id for row in of_client(found, 1)] == list(range(8))
+    assert of_client(snapshot, 0)[0] == first
+    assert [row.queue_id for row in of_client(snapshot, 1)] == list(range(8))
 
 
 def test_a_client_named_in_another_encoding_can_land(clients, tmp_path):
@@ -59,10 +63,10 @@ def test_a_client_named_in_another_encoding_can_land(clients, tmp_path):
     (clients / "127.0.0.1@g-broadcast-0").rename(clients / named)
     (clients / named / "empty").mkdir()
     (clients / named / "empty" / "offsets.json").touch()
-    found = read_local_offsets(clients, cluster="lab")
-    assert len(found.problems) == 1
-    assert "127.0.0.1@\\xd6\\xd0" in {row.client_id for row in found.consumer_offsets}
-    land(Home.of(tmp_path / "home"), found)
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert len(snapshot.problems) == 1
+    assert "127.0.0.1@\\xd6\\xd0" in {row.client_id for row in snapshot.consumer_offsets}
+    land(Home.of(tmp_path / "home"), snapshot)
 
 
 def test_reads_files_of_the_real_classes(golden):
@@ -95,17 +99,17 @@ TAMPERED = {
 def test_a_bad_file_is_reported_and_skipped(clients, text):
     path = file_of(clients, 0)
     path.write_text(text, encoding="latin-1")
-    found = read_local_offsets(clients, cluster="lab")
-    assert found.status == "PARTIAL"
-    (problem,) = found.problems
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert snapshot.status == "PARTIAL"
+    (problem,) = snapshot.problems
     assert (problem.endpoint, problem.operation) == (str(path), "READ offsets.json")
     assert problem.message.endswith("read offsets.json.bak instead")
-    assert len(of_client(found, 0)) == len(of_client(found, 1)) == 8
+    assert len(of_client(snapshot, 0)) == len(of_client(snapshot, 1)) == 8
 
     path.with_name("offsets.json.bak").write_text(text, encoding="latin-1")
-    found = read_local_offsets(clients, cluster="lab")
-    assert [problem.endpoint for problem in found.problems] == [str(path)]
-    assert (len(of_client(found, 0)), len(of_client(found, 1))) == (0, 8)
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert [problem.endpoint for problem in snapshot.problems] == [str(path)]
+    assert (len(of_client(snapshot, 0)), len(of_client(snapshot, 1))) == (0, 8)
 
 
 @pytest.mark.parametrize("text", ["\ufeff%s", '/* "of" a\nperson */ %s // 1'])
@@ -113,8 +117,8 @@ def test_an_edited_file_is_read_as_rocketmq_reads_it(clients, text):
     """`RemotingSerializable.fromJson` of 4.9.7, 5.3.3, 5.5.0 and 5.5.1 takes all of these."""
     path = file_of(clients, 0)
     path.write_text(text % path.read_text())
-    found = read_local_offsets(clients, cluster="lab")
-    assert (found.status, found.problems, len(of_client(found, 0))) == ("COMPLETE", [], 8)
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert (snapshot.status, snapshot.problems, len(of_client(snapshot, 0))) == ("COMPLETE", [], 8)
 
 
 def test_what_looks_like_a_comment_in_a_string_stays(clients):
@@ -130,10 +134,10 @@ def test_what_does_not_end_is_no_json(clients, end):
     path = file_of(clients, 0)
     shutil.copy(path, path.with_name("offsets.json.bak"))
     path.write_text(path.read_text() + end)
-    found = read_local_offsets(clients, cluster="lab")
-    (problem,) = found.problems
+    snapshot = read_local_offsets(clients, cluster="lab")
+    (problem,) = snapshot.problems
     assert problem.message.endswith("read offsets.json.bak instead")
-    assert len(of_client(found, 0)) == 8
+    assert len(of_client(snapshot, 0)) == 8
 
 
 READ = """
@@ -162,17 +166,17 @@ def test_reading_takes_work_in_proportion_to_the_size(tmp_path, part):
 
 def test_only_the_previous_content_is_left(clients):
     file_of(clients, 0).unlink()
-    found = read_local_offsets(clients, cluster="lab")
-    assert [problem.endpoint for problem in found.problems] == [str(file_of(clients, 0))]
-    assert len(of_client(found, 0)) == 8
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert [problem.endpoint for problem in snapshot.problems] == [str(file_of(clients, 0))]
+    assert len(of_client(snapshot, 0)) == 8
 
 
 def test_nothing_can_be_read(clients):
     for number in (0, 1):
         shutil.rmtree(file_of(clients, number).parent)
         file_of(clients, number).mkdir(parents=True)
-    found = read_local_offsets(clients, cluster="lab")
-    assert (found.status, len(found.problems), found.consumer_offsets) == ("FAILED", 2, [])
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert (snapshot.status, len(snapshot.problems), snapshot.consumer_offsets) == ("FAILED", 2, [])
 
 
 @pytest.mark.parametrize("name", ["offsets.json", "offsets.json.bak"])
@@ -181,12 +185,12 @@ def test_files_of_a_client_id_with_slashes_are_read(clients, name):
     inside = clients / "10.0.0.1@http:" / "mq.internal:80" / "g-broadcast"
     inside.mkdir(parents=True)
     shutil.copy(file_of(clients, 0), inside / name)
-    found = read_local_offsets(clients, cluster="lab")
+    snapshot = read_local_offsets(clients, cluster="lab")
     client_id = "10.0.0.1@http://mq.internal:80"
-    own = [row for row in found.consumer_offsets if row.client_id == client_id]
+    own = [row for row in snapshot.consumer_offsets if row.client_id == client_id]
     assert [row.queue_id for row in own] == list(range(8))
     assert {row.consumer_group for row in own} == {"g-broadcast"}
-    assert (found.status, len(found.problems)) == (
+    assert (snapshot.status, len(snapshot.problems)) == (
         ("COMPLETE", 0) if name == "offsets.json" else ("PARTIAL", 1)
     )
 
@@ -196,16 +200,16 @@ def test_files_of_a_client_id_with_slashes_are_read(clients, name):
 def test_a_file_of_nobody_is_a_problem(clients, place, name):
     (clients / place).mkdir(exist_ok=True)
     shutil.copy(file_of(clients, 0), clients / place / name)
-    found = read_local_offsets(clients, cluster="lab")
-    (problem,) = found.problems
+    snapshot = read_local_offsets(clients, cluster="lab")
+    (problem,) = snapshot.problems
     assert problem.message.startswith("not below <client id>/<group>/")
-    assert (found.status, len(found.consumer_offsets)) == ("PARTIAL", 16)
+    assert (snapshot.status, len(snapshot.consumer_offsets)) == ("PARTIAL", 16)
 
 
 def test_a_link_without_end_is_a_problem(clients):
     (clients / "loop").symlink_to(clients)
-    found = read_local_offsets(clients, cluster="lab")
-    assert any("folders: not read" in each.message for each in found.problems)
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert any("folders: not read" in problem.message for problem in snapshot.problems)
 
 
 def test_no_files(tmp_path):
@@ -220,11 +224,15 @@ def test_a_folder_that_cannot_be_listed_is_reported(clients, monkeypatch, place)
     group = file_of(clients, 0).parent
     closed = {"client": group.parent, "group": group}[place]
     close_folder(monkeypatch, closed)
-    found = read_local_offsets(clients, cluster="lab")
-    assert [each.line for each in found.problems] == [
+    snapshot = read_local_offsets(clients, cluster="lab")
+    assert [problem.line for problem in snapshot.problems] == [
         f"{closed}: READ offsets.json: Permission denied"
     ]
-    assert (found.status, of_client(found, 0), len(of_client(found, 1))) == ("PARTIAL", [], 8)
+    assert (snapshot.status, of_client(snapshot, 0), len(of_client(snapshot, 1))) == (
+        "PARTIAL",
+        [],
+        8,
+    )
 
 
 def test_a_closed_folder_of_all_clients_is_named(clients, monkeypatch):

@@ -73,22 +73,22 @@ def compare(store, before, after, broker):
     """Compare a store with the snapshots around it; return how many offsets stood still."""
     assert (store.status, store.problems) == ("COMPLETE", [])
     for table in ("topics", "consumer_groups"):
-        found, reported = by_key(store, table, broker), by_key(after, table, broker)
+        mapping, reported = by_key(store, table, broker), by_key(after, table, broker)
         if table == "topics" and (broker, HALF_TRANSACTIONS) not in reported:
-            found.pop((broker, HALF_TRANSACTIONS), None)
-        assert found == reported
+            mapping.pop((broker, HALF_TRANSACTIONS), None)
+        assert mapping == reported
     still = 0
     for table, offset in (("queue_offsets", "max_offset"), ("consumer_offsets", "consumer_offset")):
         first, last = by_key(before, table, broker), by_key(after, table, broker)
-        found = by_key(store, table, broker)
+        mapping = by_key(store, table, broker)
         # No file has online members, nor the queues that they never committed on.
         known, reported, later = (
             {key for key, row in rows.items() if getattr(row, offset) is not None}
-            for rows in (first, found, last)
+            for rows in (first, mapping, last)
         )
         assert known <= reported <= later
         for key in known:
-            row = found[key]
+            row = mapping[key]
             if table == "consumer_offsets":
                 row = replace(row, **ONLY_LIVE)
                 first[key], last[key] = (replace(it[key], **ONLY_LIVE) for it in (first, last))
@@ -126,9 +126,9 @@ def test_a_stopped_and_a_killed_broker(idle):
         process = idle.process("broker-b")
         processes.stop([process], graceful_seconds=graceful_seconds)
         try:
-            found = read_store(folder(idle, "broker-b"))
-            assert compare(found, before, after, "broker-b") > 10
-            (left,) = found.brokers
+            snapshot = read_store(folder(idle, "broker-b"))
+            assert compare(snapshot, before, after, "broker-b") > 10
+            (left,) = snapshot.brokers
             assert left.shut_down_cleanly is bool(graceful_seconds)
             # Every message of the lab has a key: the last one begins where the index ends.
             assert left.index_behind_bytes is not None and left.index_behind_bytes < 4096
@@ -152,19 +152,19 @@ def test_store_times_against_the_broker(idle):
 
     async def send():
         async with RemotingClient() as client:
-            found = {}
+            mapping = {}
             for broker, group, topic in sorted(pairs):
                 reported = await admin.consume_stats(client, addresses[broker], group, [topic])
-                found[broker, group, topic] = reported.get(topic, {})
-            return found
+                mapping[broker, group, topic] = reported.get(topic, {})
+            return mapping
 
     compared = 0
     for (broker, _, topic), queues in asyncio.run(send()).items():
         with BrokerStore(folder(idle, broker)) as store:
             for queue_id, stats in queues.items():
                 if stats.consumer_offset > 0:
-                    found = store.stored_at(topic, queue_id, stats.consumer_offset - 1)
-                    assert found == stats.last_consumed_at, (topic, queue_id, stats)
+                    stored = store.stored_at(topic, queue_id, stats.consumer_offset - 1)
+                    assert stored == stats.last_consumed_at, (topic, queue_id, stats)
                     compared += 1
     assert compared > 50
 
@@ -173,9 +173,9 @@ def test_tags_of_every_message(idle):
     """lab_orders has tags A, B, C in turn."""
     (row, *_) = [row for row in collected(idle).queue_offsets if row.topic == "lab_orders"]
     with BrokerStore(folder(idle, row.broker)) as store:
-        found = list(store.queue_tags(row.broker, row.topic, row.queue_id, 0, row.max_offset))
-    assert [tag.position for tag in found] == list(range(row.min_offset, row.max_offset))
-    assert {tag.tags_code for tag in found} == {ord("A"), ord("B"), ord("C")}
+        queue_tags = list(store.queue_tags(row.broker, row.topic, row.queue_id, 0, row.max_offset))
+    assert [tag.position for tag in queue_tags] == list(range(row.min_offset, row.max_offset))
+    assert {tag.tags_code for tag in queue_tags} == {ord("A"), ord("B"), ord("C")}
 
 
 def test_broadcast_clients(idle):

@@ -31,12 +31,16 @@ def at(hour, minute, second=0):
 @pytest.mark.parametrize(("version", "instants"), [("4.9.7", [32, 33]), ("5.3.3", [24])])
 def test_real_logs(version, instants):
     path = FIXTURES / "stores" / version / "stats.log"
-    found = read(path)
-    assert [snapshot.observed_at for snapshot in found] == [at(9, minute) for minute in instants]
-    assert {snapshot.status for snapshot in found} == {"COMPLETE"}
+    snapshots = read(path)
+    assert [snapshot.observed_at for snapshot in snapshots] == [
+        at(9, minute) for minute in instants
+    ]
+    assert {snapshot.status for snapshot in snapshots} == {"COMPLETE"}
     reported = sum("Stats In One" in text for text in path.read_text().splitlines())
-    assert sum(len(snapshot.broker_stats) for snapshot in found) == reported > 100
-    (first, *_) = [row for row in found[0].broker_stats if row.stats_name == "GROUP_GET_LATENCY"]
+    assert sum(len(snapshot.broker_stats) for snapshot in snapshots) == reported > 100
+    (first, *_) = [
+        row for row in snapshots[0].broker_stats if row.stats_name == "GROUP_GET_LATENCY"
+    ]
     assert first.sum is first.tps is None and first.avgpt is not None
 
 
@@ -58,9 +62,9 @@ def test_a_counter():
 def test_numbers_of_any_locale(total, tps, average, comma):
     numbers = [f"{value // 100}{comma}{value % 100:02d}" for value in (tps, average)]
     text = f"2026-11-21 17:32:00 INFO - [N] [k] Stats In One Day, SUM: {total} "
-    found = parse_line(text + f"TPS: {numbers[0]} AVGPT: {numbers[1]}\n", "b")
-    assert found
-    row = found[1]
+    pair = parse_line(text + f"TPS: {numbers[0]} AVGPT: {numbers[1]}\n", "b")
+    assert pair
+    row = pair[1]
     assert (row.sum, row.stats_window) == (total, "day")
     assert (row.tps, row.avgpt) == (tps / 100, average / 100)
 
@@ -128,10 +132,10 @@ def test_rolled_files_in_any_order(tmp_path):
         file.write(line("2026-11-21 17:31:00") + line(key="a"))
     newer.write_text(line(key="b") + line("2026-11-21 17:33:00"))
     copy.write_bytes(newer.read_bytes())
-    found = read(newer, older, copy)
-    assert [snapshot.observed_at for snapshot in found] == [at(9, 31), at(9, 32), at(9, 33)]
-    assert [row.stats_key for row in found[1].broker_stats] == ["b", "a"]
-    assert {snapshot.status for snapshot in found} == {"COMPLETE"}
+    snapshots = read(newer, older, copy)
+    assert [snapshot.observed_at for snapshot in snapshots] == [at(9, 31), at(9, 32), at(9, 33)]
+    assert [row.stats_key for row in snapshots[1].broker_stats] == ["b", "a"]
+    assert {snapshot.status for snapshot in snapshots} == {"COMPLETE"}
 
 
 def test_brokers_log_at_the_same_instant(tmp_path):
@@ -149,17 +153,17 @@ def test_replicas_of_a_broker_log_at_the_same_instant(tmp_path):
     """Names may end like an id: those of slaves differ from another broker's, too."""
     path = tmp_path / "stats.log"
     path.write_text(line())
-    found = [
+    snapshots = [
         snapshot
         for broker, number in (("broker", 0), ("broker", 1), ("broker-1", 0))
         for snapshot in read_stats_log([path], cluster="lab", broker=broker, broker_id=number)
     ]
-    assert [snapshot.snapshot_id for snapshot in found] == [
+    assert [snapshot.snapshot_id for snapshot in snapshots] == [
         "20261121T093200000Z-lab-broker",
         "20261121T093200000Z-lab-broker@1",
         "20261121T093200000Z-lab-broker-1",
     ]
-    rows = [row for snapshot in found for row in snapshot.broker_stats]
+    rows = [row for snapshot in snapshots for row in snapshot.broker_stats]
     assert [(row.broker, row.broker_id) for row in rows] == [
         ("broker", 0), ("broker", 1), ("broker-1", 0),
     ]  # fmt: skip
@@ -174,9 +178,9 @@ def test_logs_of_two_brokers_taken_for_one(tmp_path):
     first, second = read(master, slave)
     assert [row.stats_key for row in first.broker_stats] == ["same"]
     assert (first.status, second.status) == ("PARTIAL", "COMPLETE")
-    (found,) = first.problems
-    assert found.endpoint == "broker-a"
-    assert found.message.startswith("1 counters have two values, such as GROUP_GET_NUMS t@g")
+    (problem,) = first.problems
+    assert problem.endpoint == "broker-a"
+    assert problem.message.startswith("1 counters have two values, such as GROUP_GET_NUMS t@g")
 
 
 def test_logs_are_read_lazily(tmp_path):
@@ -199,7 +203,7 @@ def test_a_rolled_file_that_breaks_off(tmp_path):
     first, second = read(broken, whole)
     assert (first.status, second.status) == ("PARTIAL", "COMPLETE")
     assert 0 < len(first.broker_stats) < 2000
-    assert [(found.endpoint, found.code) for found in first.problems] == [(str(broken), None)]
+    assert [(problem.endpoint, problem.code) for problem in first.problems] == [(str(broken), None)]
 
 
 @pytest.mark.parametrize("content", [b"no gzip at all", None])

@@ -39,22 +39,22 @@ def queues(snapshot, topic="t"):
 
 
 def test_every_row(small):
-    found = read_store(small.root)
-    assert (found.source, found.status, found.problems) == ("store", "COMPLETE", [])
-    assert (found.cluster, found.brokers_expected, found.brokers_answered) == ("lab", 1, 1)
-    assert found.queue_offsets == [
+    snapshot = read_store(small.root)
+    assert (snapshot.source, snapshot.status, snapshot.problems) == ("store", "COMPLETE", [])
+    assert (snapshot.cluster, snapshot.brokers_expected, snapshot.brokers_answered) == ("lab", 1, 1)
+    assert snapshot.queue_offsets == [
         QueueOffset("broker-a", "t", 0, 0, 3, stored(2)),
         QueueOffset("broker-a", "t", 1, 0, 0, None),
     ]
-    assert found.consumer_offsets == [
+    assert snapshot.consumer_offsets == [
         ConsumerOffset("broker-a", "g", "t", 0, None, 1, first_unconsumed_at=stored(1)),
         ConsumerOffset("broker-a", "g", "t", 1, None, 0),
     ]
-    assert [(row.topic, row.kind) for row in found.topics] == [
+    assert [(row.topic, row.kind) for row in snapshot.topics] == [
         *(("broker-a", "system"), ("lab", "system"), ("lab_REPLY_TOPIC", "system"), ("t", "normal"))
     ]
-    assert [row.consumer_group for row in found.consumer_groups] == ["g"]
-    (broker,) = found.brokers
+    assert [row.consumer_group for row in snapshot.consumer_groups] == ["g"]
+    (broker,) = snapshot.brokers
     assert (broker.broker, broker.broker_id, broker.address) == ("broker-a", 0, str(small.root))
     assert (broker.commit_log_min_offset, broker.commit_log_max_offset) == (0, 480)
     assert (broker.dispatch_behind_bytes, broker.earliest_stored_at) == (0, stored(0))
@@ -63,9 +63,9 @@ def test_every_row(small):
 
 def test_a_copy_has_the_instant_it_was_taken_at(small):
     at = datetime(2026, 11, 19, 23, 15, 0, 123456, tzinfo=UTC)
-    found = read_store(small.root, cluster="mine", broker="b", observed_at=at)
-    assert found.snapshot_id == "20261119T231500123Z-mine"
-    assert {row.broker for row in found.queue_offsets} == {"b"}
+    snapshot = read_store(small.root, cluster="mine", broker="b", observed_at=at)
+    assert snapshot.snapshot_id == "20261119T231500123Z-mine"
+    assert {row.broker for row in snapshot.queue_offsets} == {"b"}
 
 
 def test_messages_that_expired(small):
@@ -73,12 +73,12 @@ def test_messages_that_expired(small):
         small.put("t")
     small.write()
     (small.root / "commitlog" / f"{0:020d}").unlink()
-    found = read_store(small.root)
-    assert found.status == "COMPLETE"
+    snapshot = read_store(small.root)
+    assert snapshot.status == "COMPLETE"
     # Number 0 of the log is SCHEDULE_TOPIC_XXXX's; the first file ends after 8 messages.
-    assert queues(found)[0] == QueueOffset("broker-a", "t", 0, 7, 13, stored(13))
-    assert found.consumer_offsets[0].first_unconsumed_at is None
-    assert found.brokers[0].commit_log_min_offset == LOG_FILE
+    assert queues(snapshot)[0] == QueueOffset("broker-a", "t", 0, 7, 13, stored(13))
+    assert snapshot.consumer_offsets[0].first_unconsumed_at is None
+    assert snapshot.brokers[0].commit_log_min_offset == LOG_FILE
 
 
 def test_all_messages_of_a_queue_expired(store):
@@ -88,8 +88,8 @@ def test_all_messages_of_a_queue_expired(store):
     store.write()
     store.configure({"old": 1}, {"old@g": {0: 0}})
     (store.root / "commitlog" / f"{0:020d}").unlink()
-    found = read_store(store.root)
-    assert (found.status, queues(found, "old")) == (
+    snapshot = read_store(store.root)
+    assert (snapshot.status, queues(snapshot, "old")) == (
         "COMPLETE",
         [QueueOffset("broker-a", "old", 0, 1, 1, None)],
     )
@@ -104,10 +104,10 @@ def test_queues_that_a_broker_reports(store, v5, unconsumed):
     store.configure({}, {"t@g": {0: 0, 2: 0, 5: 0}}, v5=v5)
     table = {topic: topic_config(topic, 3, 1, v5=v5) for topic in ("t", "u")}
     store.config("topics.json", {"topicConfigTable": table})
-    found = read_store(store.root, cluster="lab", broker="broker-a")
-    assert [row.queue_id for row in queues(found)] == [0, 1, 2]
-    assert [row.queue_id for row in queues(found, "u")] == unconsumed
-    assert [row.queue_id for row in found.consumer_offsets] == [0, 2]
+    snapshot = read_store(store.root, cluster="lab", broker="broker-a")
+    assert [row.queue_id for row in queues(snapshot)] == [0, 1, 2]
+    assert [row.queue_id for row in queues(snapshot, "u")] == unconsumed
+    assert [row.queue_id for row in snapshot.consumer_offsets] == [0, 2]
 
 
 def test_retry_dlq_broadcast_system_and_lost_topics(store):
@@ -122,11 +122,11 @@ def test_retry_dlq_broadcast_system_and_lost_topics(store):
             "t@a@b@c": {0: 5},
         },
     )
-    found = read_store(store.root)
-    assert [row.topic for row in found.queue_offsets] == ["%DLQ%g", "%RETRY%g", "t"]
+    snapshot = read_store(store.root)
+    assert [row.topic for row in snapshot.queue_offsets] == ["%DLQ%g", "%RETRY%g", "t"]
     assert [
         (row.consumer_group, row.topic, row.consumer_offset, row.offset_store)
-        for row in found.consumer_offsets
+        for row in snapshot.consumer_offsets
     ] == [
         ("g", "%RETRY%g", 0, "broker"),
         ("g", "t", None, "broker"),
@@ -142,8 +142,8 @@ def test_a_topic_that_was_given_fewer_queues(store, v5):
     store.write()
     store.configure({}, {"t@g": {0: 0, 1: 1}}, v5=v5)
     store.config("topics.json", {"topicConfigTable": {"t": topic_config("t", 2, 1, v5=v5)}})
-    found = read_store(store.root, cluster="lab", broker="broker-a")
-    assert (found.status, found.queue_offsets) == (
+    snapshot = read_store(store.root, cluster="lab", broker="broker-a")
+    assert (snapshot.status, snapshot.queue_offsets) == (
         "COMPLETE",
         [
             QueueOffset("broker-a", "t", 0, 0, 1, stored(0)),
@@ -152,7 +152,7 @@ def test_a_topic_that_was_given_fewer_queues(store, v5):
     )
     assert [
         (row.queue_id, row.consumer_offset, row.first_unconsumed_at)
-        for row in found.consumer_offsets
+        for row in snapshot.consumer_offsets
     ] == [(0, 0, stored(0)), (1, 1, stored(2))]
 
 
@@ -164,10 +164,10 @@ def test_configuration_of_real_brokers(version, tmp_path):
     assert (config.cluster, config.broker) == ("LabCluster", "broker-a")
     assert config.since_5 == version.startswith("5")
     assert config.delay_offsets is not None and set(config.delay_offsets) == {3, 4}
-    found = read_store(folder)
-    assert found.cluster == "LabCluster"
-    assert [problem.operation for problem in found.problems] == []
-    kinds = {row.topic: row.kind for row in found.topics}
+    snapshot = read_store(folder)
+    assert snapshot.cluster == "LabCluster"
+    assert [problem.operation for problem in snapshot.problems] == []
+    kinds = {row.topic: row.kind for row in snapshot.topics}
     assert kinds["LabCluster"] == kinds["broker-a"] == kinds["LabCluster_REPLY_TOPIC"] == "system"
 
 
@@ -177,16 +177,16 @@ def test_a_static_topic_is_unknown_and_no_problem(small):
     mapping = f'{{"bname":"broker-a","hostedQueues":{hosted},"topic":"t","totalQueues":4}}'
     # As a 5.3.3 broker writes it, without the fields that do not matter here.
     small.config("topicQueueMapping.json", f'{{"topicQueueMappingInfoMap":{{"t":{mapping}}}}}')
-    found = read_store(small.root)
-    assert queues(found) == [QueueOffset("broker-a", "t", 3, None, None, None)]
-    assert {row.first_unconsumed_at for row in found.consumer_offsets} <= {None}
-    assert (found.status, found.problems) == ("COMPLETE", [])
+    snapshot = read_store(small.root)
+    assert queues(snapshot) == [QueueOffset("broker-a", "t", 3, None, None, None)]
+    assert {row.first_unconsumed_at for row in snapshot.consumer_offsets} <= {None}
+    assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
 
 
 def test_unreadable_mappings_are_a_problem(small):
     path = small.config("topicQueueMapping.json", "{")
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert (problem.endpoint, problem.operation) == (str(path), "READ topicQueueMapping.json")
 
 
@@ -199,24 +199,24 @@ def test_the_last_content_but_one(small):
     for text in (None, "", '{"offsetTable":{"t@g":{0:', '{"offsetTable":{"t@g":{0:"1"}}}'):
         if text is not None:
             path.write_text(text)
-        found = read_store(small.root)
-        assert found.status == "PARTIAL"
-        (problem,) = found.problems
+        snapshot = read_store(small.root)
+        assert snapshot.status == "PARTIAL"
+        (problem,) = snapshot.problems
         assert (problem.endpoint, problem.operation) == (str(path), "READ consumerOffset.json")
         assert "read consumerOffset.json.bak instead" in problem.message
-        assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
+        assert [row.consumer_offset for row in snapshot.consumer_offsets] == [1, 0]
 
 
 def test_a_negative_offset_stays_as_read(small):
     """As in a live snapshot: the other rows hold, and -1 is no offset at all."""
     small.configure({"t": 2}, {"t@g": {0: -5, 1: 0}, "t@h": {0: 1, 1: -1}})
-    found = read_store(small.root)
+    snapshot = read_store(small.root)
     assert [
-        (row.consumer_group, row.queue_id, row.consumer_offset) for row in found.consumer_offsets
+        (row.consumer_group, row.queue_id, row.consumer_offset) for row in snapshot.consumer_offsets
     ] == [("g", 0, -5), ("g", 1, 0), ("h", 0, 1), ("h", 1, None)]
-    assert [row.first_unconsumed_at for row in found.consumer_offsets][:2] == [None, None]
-    (problem,) = found.problems
-    assert (found.status, problem.endpoint) == ("PARTIAL", str(small.root))
+    assert [row.first_unconsumed_at for row in snapshot.consumer_offsets][:2] == [None, None]
+    (problem,) = snapshot.problems
+    assert (snapshot.status, problem.endpoint) == ("PARTIAL", str(small.root))
     assert problem.operation == "GET_ALL_CONSUMER_OFFSET"
     assert problem.message == "1 offsets below 0, such as -5 of g on t queue 0"
 
@@ -224,19 +224,19 @@ def test_a_negative_offset_stays_as_read(small):
 @pytest.mark.parametrize("wrong", ['"1"', "1.5", "null", str(2**63)])
 def test_an_invalid_offset_refuses_the_file(small, wrong):
     small.config("consumerOffset.json", f'{{"offsetTable":{{"t@g":{{0:1,1:{wrong}}}}}}}')
-    found = read_store(small.root)
-    assert [problem.operation for problem in found.problems] == ["GET_ALL_CONSUMER_OFFSET"]
-    assert found.consumer_offsets == [] and len(queues(found)) == 2
+    snapshot = read_store(small.root)
+    assert [problem.operation for problem in snapshot.problems] == ["GET_ALL_CONSUMER_OFFSET"]
+    assert snapshot.consumer_offsets == [] and len(queues(snapshot)) == 2
 
 
 def test_no_consumer_offsets_at_all(small):
     path = small.root / "config" / "consumerOffset.json"
     path.write_text("{" * 10_000)
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert (problem.endpoint, problem.operation) == (str(path), "GET_ALL_CONSUMER_OFFSET")
     assert len(problem.message) < 500
-    assert found.consumer_offsets == [] and len(queues(found)) == 2
+    assert snapshot.consumer_offsets == [] and len(queues(snapshot)) == 2
 
 
 def test_a_file_that_is_rewritten_meanwhile(tmp_path):
@@ -290,12 +290,12 @@ def test_a_broker_that_writes_meanwhile(store):
     seen, more = [], True
     while more:
         more = producer.is_alive()
-        found = read_store(store.root)
-        assert found.problems == []
-        (row,) = queues(found)
+        snapshot = read_store(store.root)
+        assert snapshot.problems == []
+        (row,) = queues(snapshot)
         assert row.newest_stored_at == (stored(row.max_offset - 1) if row.max_offset else None)
         seen.append(row.max_offset)
-        log_end = found.brokers[0].commit_log_max_offset
+        log_end = snapshot.brokers[0].commit_log_max_offset
         assert log_end >= (places[row.max_offset - 1] + 120 if row.max_offset else 0)
     assert seen == sorted(seen) and seen[-1] == total
 
@@ -304,10 +304,10 @@ def test_topics_unknown(small):
     (small.root / "config" / "topics.json").unlink()
     with pytest.raises(FileError, match="--cluster NAME"):
         read_store(small.root)
-    found = read_store(small.root, cluster="lab", broker="broker-a")
-    assert [problem.operation for problem in found.problems] == ["GET_ALL_TOPIC_CONFIG"]
-    assert [row.queue_id for row in queues(found)] == [0]
-    assert [row.consumer_offset for row in found.consumer_offsets] == [1]
+    snapshot = read_store(small.root, cluster="lab", broker="broker-a")
+    assert [problem.operation for problem in snapshot.problems] == ["GET_ALL_TOPIC_CONFIG"]
+    assert [row.queue_id for row in queues(snapshot)] == [0]
+    assert [row.consumer_offset for row in snapshot.consumer_offsets] == [1]
 
 
 def test_a_broken_queue_file_affects_its_queue_only(small):
@@ -315,13 +315,13 @@ def test_a_broken_queue_file_affects_its_queue_only(small):
     small.write()
     path = small.root / "consumequeue" / "t" / "0" / f"{0:020d}"
     path.write_bytes(path.read_bytes()[:33])
-    found = read_store(small.root)
-    assert found.status == "PARTIAL"
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    assert snapshot.status == "PARTIAL"
+    (problem,) = snapshot.problems
     assert (problem.endpoint, problem.operation) == (str(path), "GET_TOPIC_STATS_INFO t")
-    assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(None, None), (0, 1)]
-    assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
-    assert found.brokers[0].dispatch_behind_bytes is None
+    assert [(row.min_offset, row.max_offset) for row in queues(snapshot)] == [(None, None), (0, 1)]
+    assert [row.consumer_offset for row in snapshot.consumer_offsets] == [1, 0]
+    assert snapshot.brokers[0].dispatch_behind_bytes is None
 
 
 @pytest.mark.parametrize("inside", ["", "0"])
@@ -335,12 +335,12 @@ def test_a_folder_that_may_not_be_listed_is_unknown(small, inside, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert (problem.endpoint, problem.message) == (str(closed), "Permission denied")
     empty = (0, 0) if inside else (None, None)
-    assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(None, None), empty]
-    assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
+    assert [(row.min_offset, row.max_offset) for row in queues(snapshot)] == [(None, None), empty]
+    assert [row.consumer_offset for row in snapshot.consumer_offsets] == [1, 0]
 
 
 def test_a_commit_log_that_is_cut_off(small):
@@ -349,35 +349,35 @@ def test_a_commit_log_that_is_cut_off(small):
     small.write()
     path = small.root / "commitlog" / f"{LOG_FILE:020d}"
     path.write_bytes(path.read_bytes()[:130])
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert problem.endpoint == str(path) and "is cut off" in problem.message
-    assert queues(found)[0] == QueueOffset("broker-a", "t", 0, 0, 13, None)
-    assert found.consumer_offsets[0].first_unconsumed_at == stored(1)
+    assert queues(snapshot)[0] == QueueOffset("broker-a", "t", 0, 0, 13, None)
+    assert snapshot.consumer_offsets[0].first_unconsumed_at == stored(1)
 
 
 def test_no_commit_log(small):
     for path in (small.root / "commitlog").iterdir():
         path.unlink()
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert "no commit log here" in problem.message
-    assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(None, 3), (0, 0)]
+    assert [(row.min_offset, row.max_offset) for row in queues(snapshot)] == [(None, 3), (0, 0)]
 
 
 def test_no_consume_queues_though_there_are_messages(small):
     (small.root / "consumequeue").rename(small.root / "elsewhere")
-    found = read_store(small.root)
-    (problem,) = found.problems
+    snapshot = read_store(small.root)
+    (problem,) = snapshot.problems
     assert "no consume queues here" in problem.message
-    assert {(row.min_offset, row.max_offset) for row in queues(found)} == {(None, None)}
+    assert {(row.min_offset, row.max_offset) for row in queues(snapshot)} == {(None, None)}
 
 
 def test_a_new_broker_has_empty_queues(store):
     store.configure({"t": 2}, {})
-    found = read_store(store.root)
-    assert found.status == "COMPLETE"
-    assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(0, 0), (0, 0)]
+    snapshot = read_store(store.root)
+    assert snapshot.status == "COMPLETE"
+    assert [(row.min_offset, row.max_offset) for row in queues(snapshot)] == [(0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -417,8 +417,8 @@ def test_folders_that_are_no_store(small, tmp_path):
 
 def test_a_damaged_number_does_not_become_as_many_rows(small):
     small.config("topics.json", {"topicConfigTable": {"t": topic_config("t", 2_000_000_000, 2)}})
-    found = read_store(small.root, cluster="lab", broker="broker-a")
-    assert [problem.operation for problem in found.problems] == ["GET_ALL_TOPIC_CONFIG"]
+    snapshot = read_store(small.root, cluster="lab", broker="broker-a")
+    assert [problem.operation for problem in snapshot.problems] == ["GET_ALL_TOPIC_CONFIG"]
 
 
 DELAYS = '{"offsetTable":{3:7}}'
@@ -438,8 +438,8 @@ def test_a_slaves_folder_is_known(small, delays, given, broker_id, role, stalene
     """A slave stores the master's `delayOffset.json` as it came, and its commits are older."""
     if delays:
         small.config("delayOffset.json", delays)
-    found = read_store(small.root, broker_id=given)
-    (row,) = found.brokers
-    assert (row.broker_id, row.role, found.staleness_ms) == (broker_id, role, staleness_ms)
-    assert found.header()["staleness_ms"] == staleness_ms
-    assert found.queue_offsets and found.consumer_offsets
+    snapshot = read_store(small.root, broker_id=given)
+    (row,) = snapshot.brokers
+    assert (row.broker_id, row.role, snapshot.staleness_ms) == (broker_id, role, staleness_ms)
+    assert snapshot.header()["staleness_ms"] == staleness_ms
+    assert snapshot.queue_offsets and snapshot.consumer_offsets

@@ -103,4 +103,4 @@ def test_a_store_snapshot_holds_the_state(store):
     (store.root / "index" / "20261121172009215").write_bytes(b"")
     damaged = read_store(store.root, cluster="lab", broker="broker-a")
     assert (damaged.status, damaged.brokers[0].index_whole) == ("PARTIAL", False)
-    assert [each.operation for each in damaged.problems] == ["READ state"]
+    assert [problem.operation for problem in damaged.problems] == ["READ state"]

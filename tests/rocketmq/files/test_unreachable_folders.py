@@ -23,8 +23,8 @@ def folder(store: StoreBuilder) -> Path:
     return store.root
 
 
-def ranges(found: Snapshot) -> list[tuple[int | None, int | None]]:
-    return [(row.min_offset, row.max_offset) for row in found.queue_offsets if row.topic == "t"]
+def ranges(snapshot: Snapshot) -> list[tuple[int | None, int | None]]:
+    return [(row.min_offset, row.max_offset) for row in snapshot.queue_offsets if row.topic == "t"]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_link_without_target_is_no_empty_queue(
     place = folder / "consumequeue" / linked
     shutil.rmtree(place)
     place.symlink_to(folder / "not mounted")
-    found = read_store(folder)
-    assert ranges(found) == expected
-    assert [each.line for each in found.problems] == [
+    snapshot = read_store(folder)
+    assert ranges(snapshot) == expected
+    assert [problem.line for problem in snapshot.problems] == [
         f"{place}: GET_TOPIC_STATS_INFO t: links to what is not there"
     ]
 
@@ -48,9 +48,9 @@ def test_a_link_without_target_is_no_empty_queue(
 def test_a_closed_configuration_is_a_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was read, and the error named a folder that does not exist."""
     close_folder(monkeypatch, folder / "config")
-    found = read_store(folder, cluster="lab", broker="broker-a")
-    assert (found.status, found.brokers[0].commit_log_max_offset) == ("PARTIAL", 360)
-    unread = {Path(each.endpoint).name for each in found.problems}
+    snapshot = read_store(folder, cluster="lab", broker="broker-a")
+    assert (snapshot.status, snapshot.brokers[0].commit_log_max_offset) == ("PARTIAL", 360)
+    unread = {Path(problem.endpoint).name for problem in snapshot.problems}
     assert {"consumerOffset.json", "topics.json", "delayOffset.json"} <= unread
 
 

@@ -81,13 +81,13 @@ def test_readings_drop_offsets_that_rows_hold():
 
 
 def test_an_online_group_has_all_its_readable_queues():
-    found = progress(master(offsets={0: 50}, connections={"g": online("T", "elsewhere")}))
-    assert found == {A0: (50, None, None, "broker"), A1: UNKNOWN}
+    texts = progress(master(offsets={0: 50}, connections={"g": online("T", "elsewhere")}))
+    assert texts == {A0: (50, None, None, "broker"), A1: UNKNOWN}
 
 
 def test_also_on_a_broker_it_is_not_connected_to():
-    found = progress(master(connections={"g": online("T")}), master("broker-b"))
-    assert set(found) == {A0, A1, ("broker-b", "T", 0), ("broker-b", "T", 1)}
+    texts = progress(master(connections={"g": online("T")}), master("broker-b"))
+    assert set(texts) == {A0, A1, ("broker-b", "T", 0), ("broker-b", "T", 1)}
 
 
 def test_not_on_a_topic_without_read_permission():
@@ -273,8 +273,8 @@ def test_pop_groups_have_no_pull_offset(modes, default, pulled):
         config=default,
     )
     reading.offsets = ConsumerOffsetTable({OffsetKey(it, "g"): {0: 50} for it in topics}, None)
-    found = {topic: pull for (_, topic, _), (_, pull, _, _) in progress(reading).items()}
-    assert found == {topic: 50 if topic in pulled else None for topic in topics}
+    pulls = {topic: pull for (_, topic, _), (_, pull, _, _) in progress(reading).items()}
+    assert pulls == {topic: 50 if topic in pulled else None for topic in topics}
     assert {topic for _, topics in reading.pull_offset_requests() for topic in topics} == pulled
 
 
@@ -420,8 +420,10 @@ def lite(**responses):
 
 def measured(topic, *subscribers, reading=None):
     reading = reading or lite()
-    found = LiteTopic(QueueStats(0, 100, None), frozenset(("g", each) for each in subscribers))
-    reading.add_lite_topic(topic, found)
+    lite_topic = LiteTopic(
+        QueueStats(0, 100, None), frozenset(("g", subscriber) for subscriber in subscribers)
+    )
+    reading.add_lite_topic(topic, lite_topic)
     return reading
 
 
@@ -438,10 +440,10 @@ def test_lite_topics_with_progress_are_measured():
 
 def test_a_lite_topic_is_a_topic_of_one_queue():
     """The one that was not found has no row, nor has another light queue."""
-    found = snapshot_of(measured(ALICE))
-    types = {row.topic: (row.message_type, row.kind) for row in found.topics}
+    snapshot = snapshot_of(measured(ALICE))
+    types = {row.topic: (row.message_type, row.kind) for row in snapshot.topics}
     assert types == {ALICE: ("LITE", "lmq"), "T": (None, "normal")}
-    (row,) = found.consumer_offsets
+    (row,) = snapshot.consumer_offsets
     assert (row.topic, row.consumer_offset, row.request_mode) == (ALICE, 40, "pop")
     without_topics = snapshot_of(measured(ALICE, reading=lite(topics=None)))
     assert [row.topic for row in without_topics.consumer_offsets] == [ALICE]
@@ -453,7 +455,7 @@ def test_a_lite_topic_is_a_topic_of_one_queue():
 )
 def test_a_member_subscribes_to_its_own_lite_topics(subscriber, topics):
     (client,) = snapshot_of(measured(ALICE, subscriber)).clients
-    assert [each.topic for each in client.subscriptions] == topics
+    assert [subscription.topic for subscription in client.subscriptions] == topics
 
 
 def test_processes_with_one_client_id_are_one_member_with_several_connections():
@@ -461,11 +463,11 @@ def test_processes_with_one_client_id_are_one_member_with_several_connections():
     twice = online("T", client="same")
     twice.connections.append(Connection("same", "127.0.0.1:6", "JAVA", "V5_3_3"))
     twice.connections.append(Connection("other", "127.0.0.1:7", "JAVA", "V5_3_3"))
-    found = snapshot_of(
+    snapshot = snapshot_of(
         master(connections={"g": twice}),
         master("broker-b", connections={"g": online("T", client="other")}),
     )
-    assert [(row.client_id, row.connections) for row in found.clients] == [
+    assert [(row.client_id, row.connections) for row in snapshot.clients] == [
         ("other", 1),
         ("same", 2),
     ]

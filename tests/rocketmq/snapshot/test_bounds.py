@@ -45,8 +45,8 @@ LONG = "n" * (LONGEST_NAME + 1)
 TOPIC = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
 
 
-def body(found):
-    return json.dumps(found).encode()
+def body(value):
+    return json.dumps(value).encode()
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_groups_on_topics_of_a_broker_are_counted(offset):
 def test_addresses_of_a_name_server_are_counted():
     addresses = {str(number): "h:1" for number in range(MAX_LISTED + 1)}
     group = {"brokerName": "a", "cluster": "c", "brokerAddrs": addresses}
-    found = {"brokerAddrTable": {"a": group}, "clusterAddrTable": {}}
+    values = {"brokerAddrTable": {"a": group}, "clusterAddrTable": {}}
     with pytest.raises(ValueError, match="20001 broker addresses"):
-        decode_broker_cluster_info(body(found))
+        decode_broker_cluster_info(body(values))
 
 
 def test_many_clusters_of_many_brokers_take_no_quadratic_time():
@@ -148,8 +148,10 @@ def test_topics_with_too_many_queues_are_named_or_counted():
     reading = BrokerReading("a", 0, "h:1", is_master=True)
     reading.topics = {f"T{it:03}": TopicConfig(f"T{it:03}", 10**9, 1, 6) for it in range(100)}
     reading.leave_out_oversized_topics()
-    found = [message for _, message in reading.invalid_offsets()]
-    assert len(found) == MOST_NAMED + 1 and found[-1].startswith("80 more topics are left out")
+    messages = [message for _, message in reading.invalid_offsets()]
+    assert len(messages) == MOST_NAMED + 1 and messages[-1].startswith(
+        "80 more topics are left out"
+    )
 
 
 def test_groups_of_too_many_rows_are_left_out_and_named(monkeypatch):

@@ -314,11 +314,11 @@ def test_a_fault_costs_one_problem_and_invents_no_row(scripted, known, tmp_path,
     assert time.monotonic() - started < BOUND
     only_problem(snapshot, endpoint, code)
     land(Home.of(tmp_path), snapshot)  # every value has the type of its column
-    found = values(snapshot)
-    assert expected - found  # faulty values are not there
-    assert not any("a" in row or "c-a" in row for row in expected - found)
+    pairs = values(snapshot)
+    assert expected - pairs  # faulty values are not there
+    assert not any("a" in row or "c-a" in row for row in expected - pairs)
     # A broker without counters still has a row, without values.
-    assert all(row[0] == "brokers" and "None" in row for row in found - expected)
+    assert all(row[0] == "brokers" and "None" in row for row in pairs - expected)
 
 
 DENIED = sent(lambda opaque, body: frame(opaque, code=16, remark="no permission"))
@@ -341,8 +341,8 @@ def test_every_group_with_unknown_members_is_named(scripted, fault):
 def test_progress_that_failed_with_other_requests_is_named(scripted, tmp_path):
     """The first failure must not hide that nothing is known of any group on this broker."""
     snapshot, endpoint = taken(scripted, {RUNTIME: silence, OFFSETS: silence})
-    assert "GET_ALL_CONSUMER_OFFSET" in {each.operation for each in snapshot.problems}
-    assert {each.endpoint for each in snapshot.problems} == {endpoint}
+    assert "GET_ALL_CONSUMER_OFFSET" in {problem.operation for problem in snapshot.problems}
+    assert {problem.endpoint for problem in snapshot.problems} == {endpoint}
     land(Home.of(tmp_path), snapshot)
     (item,) = landed(Home.of(tmp_path))
     (header,) = read_landed(item)["raw.snapshots"].to_pylist()
@@ -356,7 +356,7 @@ def test_an_offset_in_a_header_beyond_64_bits_is_one_problem(scripted, tmp_path)
     beyond = sent(lambda opaque, body: frame(opaque, extFields={"offset": str(2**63)}))
     wrong = {TOPIC_STATS: replaced(b"", alone), MAX_OFFSET: beyond, MIN_OFFSET: beyond}
     snapshot, _ = taken(scripted, wrong)
-    named = {each.operation.split()[0] for each in snapshot.problems}
+    named = {problem.operation.split()[0] for problem in snapshot.problems}
     assert named & {"GET_MAX_OFFSET", "GET_MIN_OFFSET"}
     land(Home.of(tmp_path), snapshot)  # every value has the type of its column
 

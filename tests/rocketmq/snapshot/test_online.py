@@ -13,8 +13,8 @@ def test_a_client_gets_requests_through_one_broker():
     online = merged_online(
         [{"g": {"broker-b": connection("one", "two")}}, {"g": {"broker-a": connection("one")}}]
     )
-    found = homes(online, {"broker-a", "broker-b"})
-    assert found == {("g", "one"): "broker-a", ("g", "two"): "broker-b"}
+    texts = homes(online, {"broker-a", "broker-b"})
+    assert texts == {("g", "one"): "broker-a", ("g", "two"): "broker-b"}
 
 
 def test_a_proxy_is_no_broker_through_which_clients_get_requests():

@@ -170,13 +170,13 @@ def test_pull_offsets_against_consume_stats(cluster, target):
         at = addresses(snapshot)
         rows = [c for c in snapshot.consumer_offsets if c.pull_offset is not None]
         keys = {(c.broker, c.consumer_group, c.topic) for c in rows}
-        found = await gathered(
+        mapping = await gathered(
             {
                 (broker, group, topic): admin.consume_stats(client, at[broker], group, [topic])
                 for broker, group, topic in keys
             }
         )
-        return {key: stats.get(key[2], {}) for key, stats in found.items()}
+        return {key: stats.get(key[2], {}) for key, stats in mapping.items()}
 
     before, snapshot, after = asyncio.run(between_single_requests(target, question))
     pulled = [c for c in snapshot.consumer_offsets if c.pull_offset is not None]
@@ -199,16 +199,16 @@ def test_a_group_that_never_committed_is_not_missing(target):
     """GET_CONSUME_STATS by group hides it; there must be a row for every readable queue."""
     snapshot = collect_snapshot(target)
     readable = {(t.broker, t.topic): t.read_queues for t in snapshot.topics if (t.perm or 0) & 4}
-    found = defaultdict(set)
+    entries = defaultdict(set)
     for c in snapshot.consumer_offsets:
-        found[c.consumer_group, c.broker, c.topic].add(c.queue_id)
+        entries[c.consumer_group, c.broker, c.topic].add(c.queue_id)
     for member in snapshot.clients:
         if member.message_model != "CLUSTERING":
             continue
         for subscription in member.subscriptions:
             for (broker, topic), queues in readable.items():
                 if topic == subscription.topic:
-                    assert found[member.consumer_group, broker, topic] == set(range(queues or 0))
+                    assert entries[member.consumer_group, broker, topic] == set(range(queues or 0))
     hung = [c for c in snapshot.consumer_offsets if c.consumer_group == "g-hung"]
     assert any(c.topic == "lab_hung" and c.consumer_offset is None for c in hung)
 

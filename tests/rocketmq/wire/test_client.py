@@ -288,9 +288,9 @@ def test_something_else_than_rocketmq(scripted, greeting):
         await reader.read()
 
     async def use(client, endpoint):
-        found = await failures(client, endpoint, 100)
-        assert all(isinstance(error, NotRocketMQError) for error in found)
-        assert all("\n" not in str(error) for error in found)
+        entries = await failures(client, endpoint, 100)
+        assert all(isinstance(error, NotRocketMQError) for error in entries)
+        assert all("\n" not in str(error) for error in entries)
         assert client.requests < 100  # what waited its turn was never sent
 
     run(scripted, behave, use)
@@ -348,8 +348,8 @@ async def one_byte_at_a_time(reader, writer):
 @pytest.mark.parametrize("behaviour", [silence, one_byte_at_a_time])
 def test_an_unreachable_endpoint_costs_one_timeout(scripted, behaviour):
     async def use(client, endpoint):
-        found = await failures(client, endpoint, 50)
-        assert all(isinstance(error, NoResponseError) for error in found)
+        entries = await failures(client, endpoint, 50)
+        assert all(isinstance(error, NoResponseError) for error in entries)
         assert client.requests == 4
         sent = client.requests
         assert isinstance((await failures(client, endpoint))[0], NoResponseError)
@@ -403,10 +403,10 @@ def test_the_total_deadline_covers_many_slow_responses(scripted):
             writer.write(respond(opaque))
 
     async def use(client, endpoint):
-        found = await failures(client, endpoint, 50)
-        responded = [frame for frame in found if not isinstance(frame, RemotingError)]
+        entries = await failures(client, endpoint, 50)
+        responded = [frame for frame in entries if not isinstance(frame, RemotingError)]
         assert 0 < len(responded) < 50
-        assert any("no time left" in str(error) for error in found)
+        assert any("no time left" in str(error) for error in entries)
 
     run(scripted, behave, use, total_timeout=1.0, in_flight=1)
 
@@ -414,10 +414,10 @@ def test_the_total_deadline_covers_many_slow_responses(scripted):
 def test_nothing_listens_there():
     async def main():
         async with RemotingClient() as client:
-            found = await failures(client, "127.0.0.1:1", 10)
-            assert all(isinstance(error, RefusedError) for error in found)
+            entries = await failures(client, "127.0.0.1:1", 10)
+            assert all(isinstance(error, RefusedError) for error in entries)
             expected = "127.0.0.1:1: GET_BROKER_RUNTIME_INFO 0: connection refused, nothing listens"
-            assert str(found[0]).startswith(expected)
+            assert str(entries[0]).startswith(expected)
 
     asyncio.run(main())
 

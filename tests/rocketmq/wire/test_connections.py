@@ -30,8 +30,8 @@ def test_many_endpoints_take_turns(scripted):
             client = await stack.enter_async_context(RemotingClient(max_connections=3))
             for _ in range(3):
                 calls = (client.call(endpoint, REQUEST) for endpoint in endpoints for _ in "ab")
-                found = await asyncio.gather(*calls)
-                assert {frame.body for frame in found} == {b"hello"}
+                results = await asyncio.gather(*calls)
+                assert {frame.body for frame in results} == {b"hello"}
             return client.requests
 
     assert asyncio.run(main()) == 120
@@ -58,7 +58,7 @@ def test_silent_endpoints_leave_turns_to_others(scripted):
 
     *failed, last = asyncio.run(main())
     assert last.body == b"hello"
-    assert all(isinstance(each, RemotingError) for each in failed)
+    assert all(isinstance(frame, RemotingError) for frame in failed)
 
 
 def test_whoever_waits_for_a_turn_fails_at_the_deadline(scripted):
@@ -73,9 +73,9 @@ def test_whoever_waits_for_a_turn_fails_at_the_deadline(scripted):
             calls = [client.call(endpoint, REQUEST) for endpoint in deaf]
             return await asyncio.gather(*calls, return_exceptions=True)
 
-    found = asyncio.run(main())
-    assert all(isinstance(each, RequestTimeoutError) for each in found)
-    assert "no time left" in str(found[-1])
+    frames = asyncio.run(main())
+    assert all(isinstance(frame, RequestTimeoutError) for frame in frames)
+    assert "no time left" in str(frames[-1])
 
 
 def test_bytes_beyond_the_allowance_end_every_request(scripted):
@@ -90,13 +90,13 @@ def test_bytes_beyond_the_allowance_end_every_request(scripted):
             client = await stack.enter_async_context(RemotingClient(max_connections=5))
             client._allowance.max_bytes = 2_500_000
             calls = [client.call(endpoint, REQUEST) for _ in range(4)]
-            found = await asyncio.gather(*calls, return_exceptions=True)
-            found.append(
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            results.append(
                 (await asyncio.gather(client.call(other, REQUEST), return_exceptions=True))[0]
             )
-            return found
+            return results
 
     good, again, *refused = asyncio.run(main())
     assert len(good.body) == len(again.body) == 1_000_000
-    assert all(isinstance(each, BudgetError) for each in refused)
+    assert all(isinstance(frame, BudgetError) for frame in refused)
     assert "max_mib in clusters.yaml" in str(refused[0])

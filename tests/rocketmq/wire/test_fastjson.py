@@ -181,9 +181,9 @@ def test_large_files_of_every_release_are_read(golden, release, entry):
 
 def test_numbers_keep_their_kind():
     big = 10**4000 + 1
-    found = loads(b'{"a":9007199254740993,"b":1e5,"c":-0,"d":1.0,"e":%d,-3:4}' % big)
-    assert found == {"a": 9007199254740993, "b": 1e5, "c": 0, "d": 1.0, "e": big, -3: 4}
-    assert [type(found[name]) for name in "abcd"] == [int, float, int, float]
+    value = loads(b'{"a":9007199254740993,"b":1e5,"c":-0,"d":1.0,"e":%d,-3:4}' % big)
+    assert value == {"a": 9007199254740993, "b": 1e5, "c": 0, "d": 1.0, "e": big, -3: 4}
+    assert [type(value[name]) for name in "abcd"] == [int, float, int, float]
     assert list(loads(b'{0:1,"0":2}').items()) == [(0, 1), ("0", 2)]
 
 

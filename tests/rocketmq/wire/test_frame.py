@@ -50,14 +50,14 @@ def test_recorded_headers(version, recorded):
 )
 def test_frames_survive_any_cutting(code, opaque, fields, body, cuts):
     stream = encode_request(code, opaque, fields, body) * 2
-    buffer, found = bytearray(), []
+    buffer, entries = bytearray(), []
     for cut in cuts:
         buffer += stream[:cut]
         stream = stream[cut:]
-        found += take_frames(buffer)
+        entries += take_frames(buffer)
     buffer += stream
-    found += take_frames(buffer)
-    assert [(f.code, f.opaque, f.fields, f.body) for f in found] == [
+    entries += take_frames(buffer)
+    assert [(f.code, f.opaque, f.fields, f.body) for f in entries] == [
         (code, opaque, fields, body)
     ] * 2
     assert not buffer

@@ -99,15 +99,15 @@ def test_a_table_elsewhere_is_no_member(body):
 
 def test_tables_that_brokers_send_are_taken_out(version, recorded):
     body = recorded(version, "43_consumer_offset_m.body")
-    found = loads_with_tables(body, NAMES)
-    assert type(found["offsetTable"]) is IntegerTable and found == loads(body)
+    result = loads_with_tables(body, NAMES)
+    assert type(result["offsetTable"]) is IntegerTable and result == loads(body)
     body = b'{"offsetTable":{"a@g":{},"b@g":{0:-1}},"pullOffsetTable":{}}'
-    found = loads_with_tables(body, NAMES)
-    assert type(found["offsetTable"]) is IntegerTable
-    assert found == {"offsetTable": {"a@g": {}, "b@g": {0: -1}}, "pullOffsetTable": {}}
+    result = loads_with_tables(body, NAMES)
+    assert type(result["offsetTable"]) is IntegerTable
+    assert result == {"offsetTable": {"a@g": {}, "b@g": {0: -1}}, "pullOffsetTable": {}}
 
 
 def test_numbers_beyond_their_bits_are_left_to_the_parser():
     for text in ("{2147483648:1}", "{1:9223372036854775808}"):
-        found = loads_with_tables(f'{{"offsetTable":{{"t@g":{text}}}}}'.encode(), NAMES)
-        assert type(found["offsetTable"]) is dict
+        result = loads_with_tables(f'{{"offsetTable":{{"t@g":{text}}}}}'.encode(), NAMES)
+        assert type(result["offsetTable"]) is dict

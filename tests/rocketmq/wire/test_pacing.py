@@ -26,11 +26,11 @@ def test_busy_halves_the_limit_down_to_one():
 def test_rests_grow_and_are_not_the_same_for_everybody():
     def rests():
         pace = Pace(8)
-        found = []
+        entries = []
         for second in range(1, 5):
             pace.record_busy(sent_at=second, now=second + 0.5)
-            found.append(pace.rests_until - second - 0.5)
-        return found
+            entries.append(pace.rests_until - second - 0.5)
+        return entries
 
     for number, rest in enumerate(rests()):
         assert 0.5 * FIRST_REST * 2**number <= rest <= 1.5 * FIRST_REST * 2**number
@@ -133,8 +133,8 @@ def test_a_busy_broker_gets_the_request_again(scripted):
         frame = await client.call(endpoint, REQUEST)
         return frame.code, client.requests
 
-    found, seen = run(scripted, [BUSY, 215], use)
-    assert found == (0, 3)
+    pair, seen = run(scripted, [BUSY, 215], use)
+    assert pair == (0, 3)
     assert seen[1] - seen[0] >= 0.5 * FIRST_REST
     assert seen[2] - seen[1] >= FIRST_REST
 
@@ -146,8 +146,8 @@ def test_a_broker_that_stays_busy_is_a_problem(scripted):
             await client.call(endpoint, REQUEST)
         return client.requests
 
-    found, _ = run(scripted, [BUSY] * 50, use)
-    assert found == MAX_RETRIES + 1
+    item, _ = run(scripted, [BUSY] * 50, use)
+    assert item == MAX_RETRIES + 1
 
 
 @pytest.mark.slow
@@ -166,13 +166,13 @@ def test_retries_end_with_the_time_of_the_snapshot(scripted):
 def test_the_budget_of_requests(scripted):
     async def use(client, endpoint):
         calls = [client.call(endpoint, REQUEST) for _ in range(8)]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        errors = [error for error in found if isinstance(error, BudgetError)]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        errors = [error for error in results if isinstance(error, BudgetError)]
         assert "budget of 5 requests" in str(errors[0])
         return len(errors), client.requests
 
-    found, seen = run(scripted, [], use, max_requests=5)
-    assert found == (3, 5) and len(seen) == 5
+    pair, seen = run(scripted, [], use, max_requests=5)
+    assert pair == (3, 5) and len(seen) == 5
 
 
 def test_waiting_items_are_no_tasks():

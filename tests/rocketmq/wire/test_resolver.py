@@ -27,7 +27,7 @@ def stuck(monkeypatch):
 
 
 def working():
-    return sum(each.name == "resolve" for each in threading.enumerate())
+    return sum(thread.name == "resolve" for thread in threading.enumerate())
 
 
 async def looked_up(resolver, owner, host, seconds):
@@ -45,7 +45,7 @@ def test_ten_thousand_names_that_hang_take_four_threads_of_sixteen(stuck):
             for number in range(10_000)
         ]
         await asyncio.sleep(0)
-        found = await looked_up(resolver, "honest", "honest.example", 60)
+        result = await looked_up(resolver, "honest", "honest.example", 60)
         threads = working() - before
         for task in hostile:
             task.cancel()
@@ -53,11 +53,11 @@ def test_ten_thousand_names_that_hang_take_four_threads_of_sixteen(stuck):
         # The next snapshot of the hostile cluster waits for its own threads, others do not.
         with pytest.raises(TimeoutError):
             await looked_up(resolver, "hostile", "known.example", 0.2)
-        assert await looked_up(resolver, "honest", "honest.example", 60) == found
-        return found, threads
+        assert await looked_up(resolver, "honest", "honest.example", 60) == result
+        return result, threads
 
-    found, threads = asyncio.run(main())
-    assert found == ["127.0.0.1"]
+    item, threads = asyncio.run(main())
+    assert item == ["127.0.0.1"]
     assert threads <= 5
     stuck.set()
 
@@ -69,8 +69,8 @@ def test_threads_end_with_their_work(stuck):
     async def main():
         resolver = Resolver()
         names = [f"host-{number}.example" for number in range(50)]
-        found = await asyncio.gather(*(looked_up(resolver, "a", name, 60) for name in names))
-        assert found == [["127.0.0.1"]] * 50
+        results = await asyncio.gather(*(looked_up(resolver, "a", name, 60) for name in names))
+        assert results == [["127.0.0.1"]] * 50
         with pytest.raises(OSError, match="not known"):
             await looked_up(resolver, "a", "stuck-1", 60)
         return resolver

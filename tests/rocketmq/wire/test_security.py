@@ -50,16 +50,16 @@ def test_the_signature_is_that_of_the_real_classes(golden, version):
     ids=["capitals first", "signed before", "not ASCII", "empty", "none"],
 )
 def test_values_are_signed_in_the_order_of_their_names(fields, content):
-    found = Credentials("k", "s").sign(fields)
+    sign = Credentials("k", "s").sign(fields)
 
-    assert found["Signature"] == signature("s", content.encode())
-    assert found["AccessKey"] == "k"
+    assert sign["Signature"] == signature("s", content.encode())
+    assert sign["AccessKey"] == "k"
 
 
 def test_a_security_token_is_sent_and_signed():
-    found = Credentials("k", "s", "token").sign({"topic": "T"})
-    assert found["SecurityToken"] == "token"
-    assert found["Signature"] == signature("s", b"ktokenT")
+    sign = Credentials("k", "s", "token").sign({"topic": "T"})
+    assert sign["SecurityToken"] == "token"
+    assert sign["Signature"] == signature("s", b"ktokenT")
 
 
 def test_the_secret_is_never_sent():

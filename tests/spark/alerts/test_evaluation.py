@@ -75,11 +75,11 @@ def brokers(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> Frames:
     return {BROKERS.name: frame(spark, BROKERS, rows)}
 
 
-def assert_alerts(found: DataFrame, expected: Sequence[tuple[float, str, str, float]]) -> None:
+def assert_alerts(value: DataFrame, expected: Sequence[tuple[float, str, str, float]]) -> None:
     """Compares minute, rule, subject and value."""
     rows = [
         ((row.observed_at.astimezone(UTC) - NOON).total_seconds() / 60, *row[1:])
-        for row in found.select("observed_at", "rule", "subject", "value").collect()
+        for row in value.select("observed_at", "rule", "subject", "value").collect()
     ]
     assert sorted(rows) == sorted(expected)
 
@@ -90,10 +90,10 @@ def test_lag_above_its_threshold_at_every_evaluation(spark: SparkSession) -> Non
         group(1, 500, topic="%RETRY%billing"),
         group(9, 500),
     ]
-    found = evaluate(named("lag", 100.0), groups(spark, rows), minutes(0, 5))
-    assert found.columns == ALERTS.column_names
+    result = evaluate(named("lag", 100.0), groups(spark, rows), minutes(0, 5))
+    assert result.columns == ALERTS.column_names
     assert_alerts(
-        found,
+        result,
         [
             (0, "lag", "lab/billing/orders", 101.0),
             (1, "lag", "lab/billing/%RETRY%billing", 500.0),
@@ -119,15 +119,15 @@ def test_the_unknown_is_neither_true_nor_untrue(spark: SparkSession) -> None:
         [(0, "lag", subject, 200.0), (3, "lag", subject, 150.0)],
     )
     subjects = spark.createDataFrame([("lag", subject), ("lag", "lab/gone/orders")], _SUBJECTS)
-    found = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
-    assert {row.snapshot_id: row.holds for row in found} == {
+    rows = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
+    assert {row.snapshot_id: row.holds for row in rows} == {
         snapshot_id(0): True,
         snapshot_id(1): None,
         snapshot_id(2): None,
         snapshot_id(3): True,
         snapshot_id(4): False,
     }
-    assert {row.subject for row in found} == {subject}
+    assert {row.subject for row in rows} == {subject}
 
 
 _SUBJECTS = "rule string, subject string"
@@ -213,8 +213,8 @@ def test_unknown_queues_decide_no_rule_wrongly(
         expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(found_of_subjects)}
     pairs = [(name, f"lab/billing/{name}") for name in OF_PART]
     subjects = spark.createDataFrame(pairs, _SUBJECTS)
-    found = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
-    assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+    collected = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert {(row.snapshot_id, row.rule): row.holds for row in collected} == expected
 
 
 BOUNDS = {
@@ -262,8 +262,8 @@ def test_a_bound_makes_no_rule_untrue(spark: SparkSession) -> None:
     pairs = [(name, f"lab/billing/{name}") for name in BOUNDS]
     subjects = spark.createDataFrame(pairs, _SUBJECTS)
     frames = groups(spark, rows)
-    found = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
-    assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+    collected = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
+    assert {(row.snapshot_id, row.rule): row.holds for row in collected} == expected
     alerts = evaluate(rules, frames, minutes(0, 60)).collect()
     own = [row for row in alerts if row.subject == f"lab/billing/{row.rule}"]
     assert {(row.observed_at.minute, row.rule): row.value_bound for row in own} == {
@@ -316,9 +316,9 @@ def test_a_group_without_a_configuration_raises_no_alert_but_its_own(spark: Spar
         group(0, 2_000_000, consumer_group="real", registered=True, **alone),
     ]
     about_groups = [rule for rule in READY_MADE if rule.source == "groups"]
-    found = evaluate(about_groups, groups(spark, rows), minutes(0, 5)).collect()
+    collected = evaluate(about_groups, groups(spark, rows), minutes(0, 5)).collect()
     rules: dict[str, set[str]] = {}
-    for row in found:
+    for row in collected:
         rules.setdefault(row.subject, set()).add(row.rule)
     assert rules["lab/deleted/orders"] == {"offsets-unregistered"}
     assert "lab/deleted/a" not in rules
@@ -367,9 +367,9 @@ def test_lag_and_nobody_online(spark: SparkSession) -> None:
         group(0, 7, consumer_group="half-seen", complete=False, **gone),
         group(0, 0, consumer_group="all-lost", lag=40, lost=40, **gone),
     ]
-    found = evaluate(named("nobody_online"), groups(spark, rows), minutes(0, 60))
+    result = evaluate(named("nobody_online"), groups(spark, rows), minutes(0, 60))
     assert_alerts(
-        found,
+        result,
         [
             (0, "nobody_online", "lab/billing/orders", 5.0),
             (0, "nobody_online", "lab/billing/%RETRY%billing", 3.0),
@@ -385,10 +385,10 @@ def test_no_rule_is_true_of_a_broadcasting_group_without_members(spark: SparkSes
         for at, online in enumerate((True, False, None))
     ]
     subjects = spark.createDataFrame([("lag", "lab/billing/orders")], _SUBJECTS)
-    found = evaluate_subjects(
+    collected = evaluate_subjects(
         named("lag", 100.0), groups(spark, rows), minutes(0, 60), subjects
     ).collect()
-    assert {row.snapshot_id: row.holds for row in found} == {
+    assert {row.snapshot_id: row.holds for row in collected} == {
         snapshot_id(at): holds for at, holds in enumerate((True, False, None))
     }
 
@@ -404,9 +404,9 @@ def test_lost_messages(spark: SparkSession) -> None:
         group(1, 10, lost=8, consumer_group="news", message_model="BROADCASTING", online=False),
         group(2, 10, lost=8, consumer_group="news", message_model="BROADCASTING", online=None),
     ]
-    found = evaluate(named("lost"), groups(spark, rows), minutes(0, 60))
+    result = evaluate(named("lost"), groups(spark, rows), minutes(0, 60))
     assert_alerts(
-        found,
+        result,
         [
             (0, "lost", "lab/billing/orders", 3.0),
             (3, "lost", "lab/billing/orders", 4.0),
@@ -418,7 +418,7 @@ def test_lost_messages(spark: SparkSession) -> None:
 def test_one_message_on_an_idle_topic_raises_no_alarm(spark: SparkSession) -> None:
     """A day old is the commit, not the message that came just now."""
     rows = [group(0, 0, delay_ms=0), group(1, 1, delay_ms=40), group(2, 0, delay_ms=0)]
-    rules = [each for each in READY_MADE if each.source == "groups"]
+    rules = [applied_rule for applied_rule in READY_MADE if applied_rule.source == "groups"]
     assert len(rules) > 10
     assert evaluate(rules, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
 
@@ -428,7 +428,11 @@ def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
         group(0, 5, lag_upper=5, online=False, health="STOPPED"),
         group(1, 5, lag_upper=5, online=False, health="OK"),
     ]
-    rules = [each for each in READY_MADE if each.kind in ("nobody_online", "stopped")]
+    rules = [
+        applied_rule
+        for applied_rule in READY_MADE
+        if applied_rule.kind in ("nobody_online", "stopped")
+    ]
     subject = "lab/billing/orders"
     assert_alerts(
         evaluate([*rules, *named("stopped")], groups(spark, rows), minutes(0, 60)),
@@ -438,8 +442,8 @@ def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
             (1, "nobody-online", subject, 5.0),
         ],
     )
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
-    assert {row.rule for row in found} == {"nobody-online"}
+    collected = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
+    assert {row.rule for row in collected} == {"nobody-online"}
 
 
 def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) -> None:
@@ -455,9 +459,11 @@ def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) 
         group(0, 20_000, topic=name, match_method=method, filtered_lag=own)
         for name, (method, own, _) in cases.items()
     ]
-    rules = [each for each in READY_MADE if each.kind in ("lag", "filtered_lag")]
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
-    assert sorted((row.subject.split("/")[2], row.rule) for row in found) == sorted(
+    rules = [
+        applied_rule for applied_rule in READY_MADE if applied_rule.kind in ("lag", "filtered_lag")
+    ]
+    collected = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
+    assert sorted((row.subject.split("/")[2], row.rule) for row in collected) == sorted(
         (name, rule)
         for name, (_, _, found_of_subjects) in cases.items()
         for rule in found_of_subjects
@@ -495,10 +501,10 @@ def test_a_group_for_which_nothing_waits_is_not_late(
         group(3, 0, complete=False),
     ]
     subjects = spark.createDataFrame([(kind, "lab/billing/orders")], _SUBJECTS)
-    found = evaluate_subjects(
+    collected = evaluate_subjects(
         named(kind, 60.0), groups(spark, rows), minutes(0, 60), subjects
     ).collect()
-    assert {row.snapshot_id: row.holds for row in found} == {
+    assert {row.snapshot_id: row.holds for row in collected} == {
         snapshot_id(at): holds for at, holds in enumerate((True, False, None, None))
     }
 
@@ -510,14 +516,16 @@ def test_what_was_handed_out_long_ago_does_not_wait(spark: SparkSession) -> None
         group(1, 3, delay_ms=3_660_000, ready_delay_ms=301_000),
         group(2, 3, delay_ms=3_720_000, ready_delay_ms=None),
     ]
-    rules = [each for each in READY_MADE if each.kind in ("delay", "ready_delay")]
+    rules = [
+        applied_rule for applied_rule in READY_MADE if applied_rule.kind in ("delay", "ready_delay")
+    ]
     assert_alerts(
         evaluate(rules, groups(spark, rows), minutes(0, 60)),
         [(1, "ready-delay-high", "lab/billing/orders", 301.0)],
     )
     subjects = spark.createDataFrame([("ready-delay-high", "lab/billing/orders")], _SUBJECTS)
-    found = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
-    assert {row.snapshot_id: row.holds for row in found} == {
+    collected = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert {row.snapshot_id: row.holds for row in collected} == {
         snapshot_id(0): False,
         snapshot_id(1): True,
         snapshot_id(2): None,
@@ -551,10 +559,10 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
     rules = [*named("dlq_growth"), *named("retry_growth", 1.0)]
     ((_, (given,)),) = tables_to_read(rules, minutes(0, 60))
     assert given == Window(minute(0) - HISTORY, minute(60))
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    result = evaluate(rules, groups(spark, rows), minutes(0, 60))
     subject = f"lab/billing/{retry}"
     assert_alerts(
-        found,
+        result,
         [
             (1, "dlq_growth", subject, 2.0),
             (1, "retry_growth", subject, 2.0),
@@ -571,9 +579,9 @@ def test_growth_of_a_group_that_pops_and_has_no_retry_topic_row(spark: SparkSess
         for topic in ("%RETRY%billing_orders", "%RETRY%billing_stock", "orders")
     ]
     rules = [*named("dlq_growth"), *named("retry_growth", 1.0)]
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    result = evaluate(rules, groups(spark, rows), minutes(0, 60))
     subject = "lab/billing/orders"
-    assert_alerts(found, [(1, "dlq_growth", subject, 5.0), (1, "retry_growth", subject, 5.0)])
+    assert_alerts(result, [(1, "dlq_growth", subject, 5.0), (1, "retry_growth", subject, 5.0)])
 
 
 def test_growth_of_a_group_is_one_alert_of_a_rule_about_some_topics(spark: SparkSession) -> None:
@@ -591,9 +599,9 @@ def test_growth_of_a_group_is_one_alert_of_a_rule_about_some_topics(spark: Spark
         *named("dlq_growth", name="others", match=others),
         *named("dlq_growth", name="none", match={"topic": "absent"}),
     ]
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    result = evaluate(rules, groups(spark, rows), minutes(0, 60))
     of = {"orders": topics[2], "overridden": topics[0], "off": topics[1], "others": topics[0]}
-    assert_alerts(found, [(1, rule, f"lab/billing/{topic}", 5.0) for rule, topic in of.items()])
+    assert_alerts(result, [(1, rule, f"lab/billing/{topic}", 5.0) for rule, topic in of.items()])
 
 
 def _off(topic: str) -> dict[str, Any]:
@@ -612,9 +620,9 @@ def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
         [*named("dlq_growth"), *named("retry_growth")],
         f"lab/billing/{retry}",
     )
-    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    result = evaluate(rules, groups(spark, rows), minutes(0, 60))
     assert_alerts(
-        found,
+        result,
         [
             (at, kind, subject, growth)
             for kind in ("dlq_growth", "retry_growth")
@@ -649,8 +657,8 @@ def test_never_committed_is_about_those_online(spark: SparkSession) -> None:
         group(0, None, topic="gone", online=False, **none),
         group(0, 10, topic="partly", **none | {"queues_never_committed": 3}),
     ]
-    found = evaluate(named("never_committed"), groups(spark, rows), minutes(0, 60))
-    assert_alerts(found, [(0, "never_committed", "lab/billing/hung", 40.0)])
+    result = evaluate(named("never_committed"), groups(spark, rows), minutes(0, 60))
+    assert_alerts(result, [(0, "never_committed", "lab/billing/hung", 40.0)])
 
 
 def topic(at: float, unreadable: int | None, **other: Any) -> dict[str, Any]:
@@ -677,23 +685,23 @@ def test_messages_that_no_consumer_can_read(spark: SparkSession) -> None:
         *named("unreadable_messages", 10.0, "many", match={"topic": ["orders", "%*"]}),
     ]
     frames, orders = {TOPICS_TABLE.name: frame(spark, TOPICS_TABLE, rows)}, "lab/orders"
-    found = evaluate(rules, frames, minutes(0, 60))
+    result = evaluate(rules, frames, minutes(0, 60))
     assert_alerts(
-        found,
+        result,
         [
             *((at, "unreadable_messages", orders, n) for at, n in ((0, 40.0), (5, 7.0))),
             *((at, "unreadable_messages", orders, n) for at, n in ((6, 30.0), (7, 10.0))),
             *((at, "many", orders, n) for at, n in ((0, 40.0), (6, 30.0))),
         ],
     )
-    bounds = {tuple(row) for row in found.select("value", "value_bound").collect()}
+    bounds = {tuple(row) for row in result.select("value", "value_bound").collect()}
     assert bounds == {(40.0, None), (7.0, "lower"), (30.0, None), (10.0, None)}
-    (evidence,) = found.where("rule = 'many' AND value = 40").select("evidence").collect()
+    (evidence,) = result.where("rule = 'many' AND value = 40").select("evidence").collect()
     assert json.loads(evidence[0])["row"]["unreadable_reason"] == "BEYOND_READ_QUEUES"
     subjects = spark.createDataFrame([("unreadable_messages", orders)], _SUBJECTS)
     outcomes = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
     expected = [True, False, None, None, None, True, True, True]
-    assert {each.snapshot_id: each.holds for each in outcomes} == {
+    assert {row.snapshot_id: row.holds for row in outcomes} == {
         snapshot_id(at): holds for at, holds in enumerate(expected)
     }
 
@@ -713,10 +721,10 @@ def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:
         broker(2, "broker-b", version="V5_3_3", disk_ratio=0.9),
     ]
     rules = [*named("broker_down"), *named("disk", 0.85)]
-    found = evaluate(rules, brokers(spark, rows), minutes(0, 60))
+    result = evaluate(rules, brokers(spark, rows), minutes(0, 60))
     a, b = "lab/broker-a/10.0.0.1:10911", "lab/broker-b/10.0.0.1:10921"
     assert_alerts(
-        found,
+        result,
         [
             (0, "broker_down", b, 1.0),
             (1, "broker_down", b, 1.0),
@@ -735,10 +743,10 @@ def test_a_copy_of_offsets_counts_what_it_lacks_and_where_it_stands(spark: Spark
         {"at": at, **slave, **dict(zip(columns, copy, strict=True))}
         for at, copy in enumerate(copies)
     ]
-    found = evaluate(named("slave_offsets_behind"), brokers(spark, rows), minutes(0, 60))
+    result = evaluate(named("slave_offsets_behind"), brokers(spark, rows), minutes(0, 60))
     subject = "lab/broker-a/10.0.0.1:10912"
     values = enumerate((7.0, 2.0, 2.0, 8.0))
-    assert_alerts(found, [(at, "slave_offsets_behind", subject, value) for at, value in values])
+    assert_alerts(result, [(at, "slave_offsets_behind", subject, value) for at, value in values])
 
 
 def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
@@ -753,9 +761,9 @@ def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
         SNAPSHOTS.name: frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows]),
         **brokers(spark, []),
     }
-    found = evaluate(named("collection_incomplete"), snapshots, minutes(0, 60))
+    result = evaluate(named("collection_incomplete"), snapshots, minutes(0, 60))
     assert_alerts(
-        found, [(1, "collection_incomplete", "lab", 1.0), (2, "collection_incomplete", "lab", 1.0)]
+        result, [(1, "collection_incomplete", "lab", 1.0), (2, "collection_incomplete", "lab", 1.0)]
     )
 
 
@@ -840,8 +848,8 @@ def test_globs_choose_what_a_rule_is_about(
 ) -> None:
     rows = groups(spark, [group(0, 9, topic=name) for name in TOPICS])
     rules = named("lag", 0.0, match=match)
-    found = evaluate(rules, rows, minutes(0, 1)).collect()
-    assert {alert.subject.split("/")[2] for alert in found} == topics
+    collected = evaluate(rules, rows, minutes(0, 1)).collect()
+    assert {alert.subject.split("/")[2] for alert in collected} == topics
     # The life cycle matches the same names alike, in Python.
     meant = {name for name in TOPICS if rules[0].applies_to({**COLUMNS, "topic": name})}
     assert meant == topics
@@ -858,19 +866,21 @@ def test_of_overrides_the_first_that_fits_counts(spark: SparkSession) -> None:
     ]
     rows = groups(spark, [group(0, 9, topic=name) for name in (*TOPICS, "orders_us")])
     rules = named("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
-    found = evaluate(rules, rows, minutes(0, 1)).collect()
-    assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in found} == {
+    collected = evaluate(rules, rows, minutes(0, 1)).collect()
+    assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in collected} == {
         ("orders_eu", "critical", 5.0),
         ("orders_us", "critical", 5.0),
     }
     for topic in TOPICS:
-        assert sum(each.applies_to({**COLUMNS, "topic": topic}) for each in rules) <= 1
+        assert (
+            sum(applied_rule.applies_to({**COLUMNS, "topic": topic}) for applied_rule in rules) <= 1
+        )
 
 
 def test_without_rules_there_are_no_alerts(spark: SparkSession) -> None:
-    found = evaluate([], groups(spark, [group(0, 9)]), minutes(0, 1))
-    assert found.columns == ALERTS.column_names
-    assert found.collect() == []
+    result = evaluate([], groups(spark, [group(0, 9)]), minutes(0, 1))
+    assert result.columns == ALERTS.column_names
+    assert result.collect() == []
 
 
 def test_every_kind_reads_rows_of_a_known_table() -> None:

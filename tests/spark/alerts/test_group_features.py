@@ -29,7 +29,11 @@ def evaluated(
     spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
 ) -> dict[float, Any]:
     """The outcome of a rule of a kind for billing's rows at some minutes: value, False or None."""
-    added = [table for each in GROUP_FEATURES for table in (each.table, *each.also_reads)]
+    added = [
+        table
+        for group_feature in GROUP_FEATURES
+        for table in (group_feature.table, *group_feature.also_reads)
+    ]
     tables = {table.name: table for table in (progress.GROUPS, *added)}
     own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
     given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
@@ -64,13 +68,13 @@ def test_a_rewind_is_the_sum_over_its_queues(spark: SparkSession) -> None:
         event(2, "FIRST_COMMIT", None),
         {**event(1, "REWOUND", 9), "consumer_group": "other"},
     ]
-    found = evaluated(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
-    assert found == {0: False, 1: 340.0, 2: False}
+    mapping = evaluated(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
+    assert mapping == {0: False, 1: 340.0, 2: False}
 
 
 def test_without_all_brokers_nobody_knows_of_no_rewind(spark: SparkSession) -> None:
-    found = evaluated(spark, "rewound", {}, complete=False)
-    assert found == {0: None}
+    mapping = evaluated(spark, "rewound", {}, complete=False)
+    assert mapping == {0: None}
 
 
 def queue(at: float, queue_id: int, state: str) -> dict[str, Any]:
@@ -89,8 +93,8 @@ ASSIGNED = [
 
 @pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])
 def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, worst: float) -> None:
-    found = evaluated(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
-    assert found == {0: worst, 1: None, 2: False}
+    mapping = evaluated(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
+    assert mapping == {0: worst, 1: None, 2: False}
 
 
 def test_idle_members_are_counted_where_members_reported(spark: SparkSession) -> None:
@@ -166,8 +170,8 @@ def test_throughput_is_compared_with_the_same_hour_before(spark: SparkSession) -
     ]
     now = [hourly(0, 40), hourly(1, 60)]
     rows = {"progress.throughput": [*former, *now]}
-    found = evaluated(spark, "throughput_drop", rows, at=(0, 1, 2))
-    assert found == {0: 0.4, 1: False, 2: None}
+    mapping = evaluated(spark, "throughput_drop", rows, at=(0, 1, 2))
+    assert mapping == {0: 0.4, 1: False, 2: None}
 
 
 @pytest.mark.parametrize(
@@ -203,8 +207,8 @@ def test_a_freshly_started_broker_has_no_full_hour(
             broker(32, "b:1", None),
         ],
     }
-    found = evaluated(spark, "throughput_drop", rows, at=snapshots_at)
-    assert found == {1: None, 29: None, 31: 0.02, 32: 0.02}
+    mapping = evaluated(spark, "throughput_drop", rows, at=snapshots_at)
+    assert mapping == {1: None, 29: None, 31: 0.02, 32: 0.02}
 
 
 @pytest.mark.parametrize(
@@ -232,8 +236,8 @@ def test_a_table_without_rows_need_not_be_read(
     row = {"at": 0, "complete": True, "online": True, **GROUP}
     groups = {"progress.groups": frame(spark, progress.GROUPS, [row])}
     subjects = spark.createDataFrame([(kind, SUBJECT)], "rule string, subject string")
-    (found,) = evaluate_subjects(named(kind), groups, minutes(0, 1), subjects).collect()
-    assert found.holds is holds
+    (item,) = evaluate_subjects(named(kind), groups, minutes(0, 1), subjects).collect()
+    assert item.holds is holds
 
 
 def test_only_what_a_rule_compares_is_read() -> None:

@@ -44,13 +44,13 @@ def growth(
 ) -> list[tuple[str, str, int | None]]:
     """The growth in a window, from those rows only that it compares."""
     compared = windows_to_compare(CONDITIONS, window, outages)
-    kept = [row for row in rows if any(minute(row[0]) in each for each in compared)]
+    kept = [row for row in rows if any(minute(row[0]) in window for window in compared)]
     if not kept:
         return []
-    found = with_growth(frame(spark, kept), ["topic"], CONDITIONS, outages).where(inside(window))
+    result = with_growth(frame(spark, kept), ["topic"], CONDITIONS, outages).where(inside(window))
     return sorted(
         (row.snapshot_id, row.topic, row.dead_growth)
-        for row in found.select("snapshot_id", "topic", F.col("dead_growth")).collect()
+        for row in result.select("snapshot_id", "topic", F.col("dead_growth")).collect()
     )
 
 
@@ -59,7 +59,7 @@ def test_growth_during_an_outage_counts_after_it(spark: SparkSession):
     seen = [(0, "COMPLETE"), *((at, "PARTIAL") for at in range(1, 21)), (21, "COMPLETE")]
     rows = [(at, "%DLQ%g", 3 if at < 21 else 10, status == "COMPLETE") for at, status in seen]
     outages = complete_before(snapshots(*seen), minutes(21, 22), HISTORY)
-    assert {key: each.snapshot_id for key, each in outages.items()} == {
+    assert {key: loaded_snapshot.snapshot_id for key, loaded_snapshot in outages.items()} == {
         snapshot_id(21): snapshot_id(0)
     }
     assert windows_to_compare(CONDITIONS, minutes(21, 22), outages) == [
@@ -74,8 +74,8 @@ def test_an_outage_lasts_minutes_to_a_day():
     def before(*seen: tuple[float, str]) -> list[str]:
         known = snapshots(*seen)
         last = known[-1].observed_at
-        found = complete_before(known, Window(last, last + timedelta(seconds=1)), HISTORY)
-        return [each.snapshot_id for each in found.values()]
+        complete = complete_before(known, Window(last, last + timedelta(seconds=1)), HISTORY)
+        return [loaded_snapshot.snapshot_id for loaded_snapshot in complete.values()]
 
     assert before((0, "COMPLETE"), (10, "COMPLETE")) == []
     assert before((0, "COMPLETE"), (10.1, "COMPLETE")) == [snapshot_id(0)]

@@ -60,7 +60,9 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [],
     ),
     "ten topics, each by itself": (
-        snapshot_row(*((B, f"GET_TOPIC_STATS_INFO t{each}", "SYSTEM_ERROR") for each in range(10))),
+        snapshot_row(
+            *((B, f"GET_TOPIC_STATS_INFO t{number}", "SYSTEM_ERROR") for number in range(10))
+        ),
         [B],
     ),
     "every topic from one on": (
@@ -119,7 +121,7 @@ def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> N
         SNAPSHOTS.name: frame(spark, SNAPSHOTS, snapshots),
         BROKERS.name: frame(spark, BROKERS, brokers),
     }
-    found = {
+    values = {
         row.observed_at.minute: (row.value, json.loads(row.evidence)["row"]["unreachable"])
         for row in evaluate(rules, frames, window).collect()
     }
@@ -128,7 +130,7 @@ def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> N
         for at, (_, unreachable) in enumerate(SNAPSHOT_ROWS.values())
         if unreachable
     }
-    assert found == expected
+    assert values == expected
     rule_and_subject = [("collection_incomplete", "lab")]
     subjects = spark.createDataFrame(rule_and_subject, "rule string, subject string")
     found_of_subjects = evaluate_subjects(rules, frames, window, subjects).collect()

@@ -84,7 +84,7 @@ class Found:
 
 def test_state_follows_from_actual_and_expected_owners(spark):
     """Expected owners: a of 0 and 1, b of 2 and 3."""
-    found = Found(
+    result = Found(
         spark,
         [member("a"), member("b")],
         [
@@ -96,20 +96,20 @@ def test_state_follows_from_actual_and_expected_owners(spark):
         ],
         [topic(4)],
     )
-    assert found["expected_client_id"] == ["a", "a", "b", "b"]
-    assert found["actual_client_id"] == ["a", "b", "a", None]
-    assert found["state"] == ["OK", "MOVED", "CONTESTED", "UNOWNED"]
-    assert found["owners"] == [["a"], ["b"], ["a", "b"], None]
-    assert set(found["strategy"]) == {"AVG"} and set(found["strategy_skew"]) == {1.0}
-    assert found.idle == {}
+    assert result["expected_client_id"] == ["a", "a", "b", "b"]
+    assert result["actual_client_id"] == ["a", "b", "a", None]
+    assert result["state"] == ["OK", "MOVED", "CONTESTED", "UNOWNED"]
+    assert result["owners"] == [["a"], ["b"], ["a", "b"], None]
+    assert set(result["strategy"]) == {"AVG"} and set(result["strategy_skew"]) == {1.0}
+    assert result.idle == {}
 
 
 def test_queues_are_unknown_while_a_member_does_not_report(spark):
     unreported = member("b", subscriptions_source="group", allocation_strategy=None)
-    found = Found(spark, [member("a"), unreported], [owned_queue("a", 0)], [topic(2)])
-    assert found["expected_client_id"] == ["a", "b"]
-    assert found["state"] == ["OK", "UNKNOWN"]
-    assert found.idle == {}
+    result = Found(spark, [member("a"), unreported], [owned_queue("a", 0)], [topic(2)])
+    assert result["expected_client_id"] == ["a", "b"]
+    assert result["state"] == ["OK", "UNKNOWN"]
+    assert result.idle == {}
 
 
 def test_groups_without_reports_or_shared_queues_have_no_rows(spark):
@@ -117,20 +117,20 @@ def test_groups_without_reports_or_shared_queues_have_no_rows(spark):
     broadcast = member("a", consumer_group="radio", message_model="BROADCASTING")
     pop = member("a", consumer_group="pop", consume_type="CONSUME_POP")
     old = member("a", consumer_group="old", consume_type="CONSUME_ACTIVELY")
-    found = Found(
+    result = Found(
         spark,
         [unreported, broadcast, pop, old],
         [owned_queue("a", 0, consumer_group="radio")],
         [topic(2)],
     )
-    assert found.rows == [] and found.idle == {}
+    assert result.rows == [] and result.idle == {}
 
 
 def test_pop_topics_have_no_owners(spark):
     """As two real clients report it; queues of the retry topic still have one owner each."""
     handed = {"queue_id": -1, "popped": True}
     retry = {"topic": "%RETRY%billing"}
-    found = Found(
+    result = Found(
         spark,
         [member(name, "orders", retry["topic"]) for name in ("a", "b")],
         [
@@ -140,15 +140,15 @@ def test_pop_topics_have_no_owners(spark):
         ],
         [topic(8), topic(1, **retry)],
     )
-    assert [(row["topic"], row["state"]) for row in found.rows] == [(retry["topic"], "OK")]
-    assert found.idle == {}
+    assert [(row["topic"], row["state"]) for row in result.rows] == [(retry["topic"], "OK")]
+    assert result.idle == {}
 
 
 def test_members_of_other_topics_count_as_clients_count_them(spark):
-    found = Found(spark, [member("a"), member("b", "bills")], [owned_queue("a", 0)], [topic(2)])
-    assert found["expected_client_id"] == ["a", "b"]
-    assert found["state"] == ["OK", "UNOWNED"]
-    assert found.idle == {("b", "bills"): "NO_READABLE_QUEUE"}
+    result = Found(spark, [member("a"), member("b", "bills")], [owned_queue("a", 0)], [topic(2)])
+    assert result["expected_client_id"] == ["a", "b"]
+    assert result["state"] == ["OK", "UNOWNED"]
+    assert result.idle == {("b", "bills"): "NO_READABLE_QUEUE"}
 
 
 @pytest.mark.parametrize(
@@ -166,18 +166,18 @@ def test_expected_owners_need_one_known_strategy(spark, strategies, strategy, ex
     members = [
         member(name, allocation_strategy=mine) for name, mine in zip("ab", strategies, strict=True)
     ]
-    found = Found(
+    result = Found(
         spark, members, [owned_queue("a", 0), owned_queue("b", 1), owned_queue("b", 2)], [topic(3)]
     )
-    assert found["strategy"] == [strategy] * 3
-    assert found["expected_client_id"] == expected
+    assert result["strategy"] == [strategy] * 3
+    assert result["expected_client_id"] == expected
     states = ["OK", "OK", "MOVED"] if strategy == "AVG_BY_CIRCLE" else ["OK", "MOVED", "OK"]
-    assert found["state"] == (states if expected[0] else ["UNKNOWN"] * 3)
+    assert result["state"] == (states if expected[0] else ["UNKNOWN"] * 3)
 
 
 def test_another_route_makes_expected_owners_unknown(spark):
     """broker-b is unreachable, and a still holds its queue. ``bills`` has no hidden queue."""
-    found = Found(
+    result = Found(
         spark,
         [member("a", "orders", "bills")],
         [
@@ -187,13 +187,13 @@ def test_another_route_makes_expected_owners_unknown(spark):
         ],
         [topic(1), topic(1, topic="bills")],
     )
-    assert found["topic"] == ["bills", "orders", "orders"]
-    assert found["state"] == ["OK", "UNKNOWN", "UNKNOWN"]
-    assert found["actual_client_id"] == ["a", "a", "a"]
+    assert result["topic"] == ["bills", "orders", "orders"]
+    assert result["state"] == ["OK", "UNKNOWN", "UNKNOWN"]
+    assert result["actual_client_id"] == ["a", "a", "a"]
 
 
 def test_only_readable_queues_are_assigned_in_order_of_brokers(spark):
-    found = Found(
+    result = Found(
         spark,
         [member("a"), member("b")],
         [],
@@ -204,7 +204,7 @@ def test_only_readable_queues_are_assigned_in_order_of_brokers(spark):
             topic(0, broker="broker-d"),
         ],
     )
-    assert list(zip(found["broker"], found["expected_client_id"], strict=True)) == [
+    assert list(zip(result["broker"], result["expected_client_id"], strict=True)) == [
         ("broker-a", "a"),
         ("broker-b", "b"),
     ]
@@ -221,7 +221,7 @@ def test_idle_clients_have_a_reason(spark):
     late = [member(name, consumer_group="late") for name in "pq"]
     rings = {"c1": [("a", 0), ("b", 0), ("b", 2), ("b", 3)]}
     rings["c2"] = [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
-    found = Found(
+    result = Found(
         spark,
         [*crowd, *hashed, roomy, *late],
         [
@@ -244,21 +244,21 @@ def test_idle_clients_have_a_reason(spark):
             topic(4, topic="TopicA", broker="broker-b"),
         ],
     )
-    assert found.idle == {
+    assert result.idle == {
         ("y", "one"): "MORE_CLIENTS_THAN_QUEUES",
         ("z", "one"): "MORE_CLIENTS_THAN_QUEUES",
         ("c3", "TopicA"): "HASH_LUCK",
         ("r", "orders"): "NO_QUEUE_IN_ROOM",
         ("q", "orders"): "NOT_REBALANCED",
     }
-    ring_rows = [row for row in found.rows if row["topic"] == "TopicA"]
+    ring_rows = [row for row in result.rows if row["topic"] == "TopicA"]
     assert {row["state"] for row in ring_rows} == {"OK"} and len(ring_rows) == 8
     assert {row["strategy_skew"] for row in ring_rows} == {1.5}
 
 
 def test_rebalance_compares_with_the_last_report(spark):
     """Reports at minutes 0, 10, 20 and 85; at 85 the one before is too old."""
-    found = Found(
+    result = Found(
         spark,
         [member("a", at=at) for at in (0, 10, 20, 85)]
         + [member("b", at=at) for at in (10, 20, 85)],
@@ -269,7 +269,7 @@ def test_rebalance_compares_with_the_last_report(spark):
         [topic(2, at=at) for at in (0, 10, 20, 85)],
         window=(10, 90),
     )
-    rows = sorted(found.rows, key=lambda row: (row["observed_at"], row["queue_id"]))
+    rows = sorted(result.rows, key=lambda row: (row["observed_at"], row["queue_id"]))
     owners = [
         (row["actual_client_id"], row["previous_client_id"], row["rebalanced"]) for row in rows
     ]

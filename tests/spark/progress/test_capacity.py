@@ -129,7 +129,7 @@ def computed(spark):
     groups.append(
         {"at": NOW, "consumer_group": "reported nothing", "topic": "orders"} | load(4, 1.0)
     )
-    found = capacity(
+    rows = capacity(
         frame(spark, raw.CLIENTS, clients),
         frame(spark, raw.CLIENT_TOPICS, topics),
         frame(spark, raw.CLIENT_QUEUES, queues),
@@ -142,8 +142,8 @@ def computed(spark):
             MachineOverride({"consumer_group": ["batch-*"]}, Machine(cores=2)),
         ],
     ).collect()
-    assert len(found) == len(GROUPS)
-    return {row["consumer_group"]: row.asDict(recursive=True) for row in found}
+    assert len(rows) == len(GROUPS)
+    return {row["consumer_group"]: row.asDict(recursive=True) for row in rows}
 
 
 UNKNOWN = dict.fromkeys(
@@ -257,10 +257,10 @@ DRAINS = {
 
 @pytest.mark.parametrize("group", DRAINS)
 def test_the_time_to_drain_with_so_many_members(computed, group):
-    found = [
-        (each["clients"], each["drain_seconds"]) for each in computed[group]["drain_by_clients"]
+    drain_by_clients = [
+        (item["clients"], item["drain_seconds"]) for item in computed[group]["drain_by_clients"]
     ]
-    assert found == DRAINS[group]
+    assert drain_by_clients == DRAINS[group]
 
 
 def test_what_each_member_reported(computed):
@@ -278,8 +278,8 @@ def test_what_each_member_reported(computed):
 
 def test_a_group_that_consumes_nothing_drains_in_no_known_time(computed):
     for group in ("blocked", "stopped", "idle", "quiet"):
-        assert {each["drain_seconds"] for each in computed[group]["drain_by_clients"]} == {None}
-        assert [each["capacity_tps"] for each in computed[group]["members"]] == [None]
+        assert {item["drain_seconds"] for item in computed[group]["drain_by_clients"]} == {None}
+        assert [item["capacity_tps"] for item in computed[group]["members"]] == [None]
 
 
 def test_one_minute_does_not_move_the_numbers_of_a_plan(spark):
@@ -288,7 +288,7 @@ def test_one_minute_does_not_move_the_numbers_of_a_plan(spark):
     mine = {"consumer_group": "g", "client_id": "a"}
     pair = {"consumer_group": "g", "topic": "orders"}
     load_of_group = {"queues": 8, "produce_tps": 20.0, "clients": 2, "readable_lag": 1000}
-    found = capacity(
+    collected = capacity(
         frame(spark, raw.CLIENTS, [mine | {"at": at, "thread_count": 1} for at in reports]),
         frame(
             spark,
@@ -309,7 +309,7 @@ def test_one_minute_does_not_move_the_numbers_of_a_plan(spark):
         frame(spark, progress.PEAKS, []),
         minutes(55, 120),
     ).collect()
-    rows = {row["observed_at"]: row for row in found}
+    rows = {row["observed_at"]: row for row in collected}
     # (600 x 100 + 60 x 20) / 660, and so on; what is older than half an hour does not count.
     times = {55: 61_200 / 660, 60: 121_800 / 1260, 65: 181_200 / 1860, 90: 120_000 / 1200}
     for at, rt_ms in times.items():
@@ -317,5 +317,5 @@ def test_one_minute_does_not_move_the_numbers_of_a_plan(spark):
         assert row["consume_rt_ms"] == pytest.approx(rt_ms)
         assert row["clients_needed"] == 3
         assert row["needed_drain_seconds"] == pytest.approx(1000 / (3000 / rt_ms - 20))
-    drains = [row["needed_drain_seconds"] for row in found]
+    drains = [row["needed_drain_seconds"] for row in collected]
     assert max(drains) < 1.3 * min(drains)

@@ -164,14 +164,14 @@ def rows_of(name, at, seen):
     group = {"at": at, "consumer_group": name}
     topic = group | {"topic": "orders"}
     owned = [
-        topic | {"queue_id": each, "owners": list(seen.owners) or None, "state": seen.state}
-        for each in range(seen.queues)
+        topic | {"queue_id": number, "owners": list(seen.owners) or None, "state": seen.state}
+        for number in range(seen.queues)
     ]
     members = [
         group | {"client_id": member, "started_at": minute(start)} | consumer(name)
         for member, start in seen.members.items()
     ]
-    reported = [topic | {"queue_id": 0, "client_id": each} | seen.reports for each in seen.owners]
+    reported = [topic | {"queue_id": 0, "client_id": owner} | seen.reports for owner in seen.owners]
     if "one of two" in name:
         reported += [topic | {"queue_id": 1, "client_id": "a"} | pulled(at)]
     known = []
@@ -187,8 +187,8 @@ def happened(spark):
     rows = [[] for _ in tables]
     for name, (observations, _) in CASES.items():
         for at, seen in enumerate(observations):
-            for table, found in zip(rows, rows_of(name, at, seen), strict=True):
-                table.extend(found)
+            for table, events in zip(rows, rows_of(name, at, seen), strict=True):
+                table.extend(events)
     # Reports of a queue that its client has given up, and of a system topic, are no events.
     gone = {"at": 0, "consumer_group": "gone", "client_id": "a", **pulled(-9)}
     rows[2] += [
@@ -196,11 +196,11 @@ def happened(spark):
         gone | {"topic": "rmq_sys_wheel_timer", "queue_id": 0},
     ]
     assigned, clients, owned, queues = (
-        frame(spark, table, found) for table, found in zip(tables, rows, strict=True)
+        frame(spark, table, row) for table, row in zip(tables, rows, strict=True)
     )
-    found = client_events(assigned, owned, clients, queues, minutes(0, 60))
-    assert found.columns == progress.EVENTS.column_names
-    return [row.asDict() for row in found.collect()]
+    events = client_events(assigned, owned, clients, queues, minutes(0, 60))
+    assert events.columns == progress.EVENTS.column_names
+    return [row.asDict() for row in events.collect()]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -209,7 +209,7 @@ def test_each_change_of_a_clients_queue_is_one_event(happened, name):
     mine = [row for row in happened if row["consumer_group"] == name and row["queue_id"] == 0]
     shown = ("kind", "client_id", "previous_client_id", "messages", "likely_cause", "unowned_ms")
     key = lambda event: (event[0], event[1])  # noqa: E731
-    assert sorted((tuple(row[each] for each in shown) for row in mine), key=key) == sorted(
+    assert sorted((tuple(row[literal] for literal in shown) for row in mine), key=key) == sorted(
         expected, key=key
     )
 

@@ -125,25 +125,25 @@ def computed(spark, read_rows, written_rows=None, version="V5_5_0", config=None)
         }
         for group, count in COUNTED
     ]
-    found = queues(
+    collected = queues(
         frames, minutes(0, 60), broker_stats=frame(spark, raw.BROKER_STATS, counters)
     ).collect()
-    rows = {(row.consumer_group, row.topic): row for row in found}
-    assert len(rows) == len(found) == len(read_rows), "a sign adds no row"
+    rows = {(row.consumer_group, row.topic): row for row in collected}
+    assert len(rows) == len(collected) == len(read_rows), "a sign adds no row"
     return rows
 
 
 @pytest.fixture(scope="module")
 def rows(spark):
-    found = computed(spark, [read(group) for group in SIGNS])
-    return {group: row for (group, _), row in found.items()}
+    mapping = computed(spark, [read(group) for group in SIGNS])
+    return {group: row for (group, _), row in mapping.items()}
 
 
 @pytest.fixture(scope="module")
 def finished(spark):
     done = {"consumer_offset": 100, "pull_offset": 100}
-    found = computed(spark, [read(group, **done) for group in SIGNS])
-    return {group: row for (group, _), row in found.items()}
+    mapping = computed(spark, [read(group, **done) for group in SIGNS])
+    return {group: row for (group, _), row in mapping.items()}
 
 
 KINDS = {"both": "mixed"}
@@ -228,7 +228,9 @@ def test_lag_without_spark_shows_the_same(rows):
                 client,
                 consume_type=row["consume_type"],
                 message_model=row["message_model"],
-                subscriptions=[Subscription(**each) for each in row["subscriptions"]],
+                subscriptions=[
+                    Subscription(**subscription) for subscription in row["subscriptions"]
+                ],
             )
         )
     for group, count in COUNTED:

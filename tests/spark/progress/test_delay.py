@@ -87,14 +87,14 @@ def raw_of(cases: Iterable[Case], spark: SparkSession):
 
 def rows_of(frame: DataFrame) -> dict[tuple[Any, Any], dict[str, Any]]:
     """Rows by topic and instant, whole."""
-    found = [
+    rows = [
         {
             name: value.astimezone(UTC) if isinstance(value, datetime) else value
             for name, value in row.asDict().items()
         }
         for row in frame.collect()
     ]
-    return {(row["topic"], row["observed_at"]): row for row in found}
+    return {(row["topic"], row["observed_at"]): row for row in rows}
 
 
 def on_topics(cases: Iterable[Case]) -> list[Case]:
@@ -177,9 +177,9 @@ RULES = {
 def answers(spark):
     """The computed row of the last observation in the case of each rule."""
     cases = on_topics(case for case, _ in RULES.values())
-    found = rows_of(queues(raw_of(cases, spark), ALL))
+    rows = rows_of(queues(raw_of(cases, spark), ALL))
     return {
-        name: found[case.topic, minute(case.seen[-1].at)]
+        name: rows[case.topic, minute(case.seen[-1].at)]
         for name, case in zip(RULES, cases, strict=True)
     }
 
@@ -199,17 +199,17 @@ def test_spans_follow_from_the_instants(spark):
     """100 messages a 10 minutes; 150 committed, 170 handed out: 1-based, the 51st and the 71st."""
     case = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=169, topic="t")
     done = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=200, topic="all-out")
-    found = rows_of(queues(raw_of([case, done], spark), ALL))
+    rows = rows_of(queues(raw_of([case, done], spark), ALL))
     names = ("lag_span_ms", "inflight_span_ms", "available_span_ms")
-    row = found["t", minute(10)]
+    row = rows["t", minute(10)]
     assert (row["consumer_at"], row["pull_at"], row["newest_at"]) == (
         minute(5),
         minute(7),
         minute(10),
     )
     assert [row[name] for name in names] == [300_000, 120_000, 180_000]
-    assert [found["all-out", minute(10)][name] for name in names] == [300_000, 300_000, 0]
-    assert found["all-out", minute(10)]["pull_at"] is None
+    assert [rows["all-out", minute(10)][name] for name in names] == [300_000, 300_000, 0]
+    assert rows["all-out", minute(10)]["pull_at"] is None
 
 
 def test_ready_delay_dates_the_first_message_not_handed_out(spark):
@@ -223,8 +223,8 @@ def test_ready_delay_dates_the_first_message_not_handed_out(spark):
         "ahead of the broker": (Case(GROWS, 149, pulled=201), None),
     }
     raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
-    found = rows_of(queues(raw, ALL))
-    delays = {name: found[name, minute(10)]["ready_delay_ms"] for name in cases}
+    rows = rows_of(queues(raw, ALL))
+    delays = {name: rows[name, minute(10)]["ready_delay_ms"] for name in cases}
     assert delays == {name: expected for name, (_, expected) in cases.items()}
 
 
@@ -239,8 +239,8 @@ def test_a_ready_delay_from_before_the_history_is_a_bound(spark):
         "unknown": (Case(old, 40), None),
     }
     raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
-    found = rows_of(queues(raw, ALL))
-    marks = {name: found[name, minute(10)]["ready_delay_is_lower_bound"] for name in cases}
+    rows = rows_of(queues(raw, ALL))
+    marks = {name: rows[name, minute(10)]["ready_delay_is_lower_bound"] for name in cases}
     assert marks == {name: expected for name, (_, expected) in cases.items()}
 
 
@@ -266,9 +266,9 @@ def test_the_timeline_has_a_row_per_step(spark):
         None,
         topic="t",
     )
-    found = rows_of(timeline(raw_of([case], spark).queue_offsets, minutes(0, 60)))
+    rows = rows_of(timeline(raw_of([case], spark).queue_offsets, minutes(0, 60)))
     names = ("max_offset", "newest_stored_at", "previous_max_offset", "previous_at")
-    assert {at: tuple(row[name] for name in names) for (_, at), row in found.items()} == {
+    assert {at: tuple(row[name] for name in names) for (_, at), row in rows.items()} == {
         minute(0): (100, minute(-1), None, None),
         minute(4): (160, minute(4), 100, minute(3)),
         minute(5): (20, minute(5), 160, minute(4)),
@@ -303,8 +303,8 @@ def test_thin_history_has_one_step_per_five_minutes(spark):
         minute(13): (18, 7, minute(11)),
     }
     for made in (once, thinned(once)):
-        found = {at: tuple(row[name] for name in names) for (_, at), row in rows_of(made).items()}
-        assert found == expected
+        mapping = {at: tuple(row[name] for name in names) for (_, at), row in rows_of(made).items()}
+        assert mapping == expected
 
 
 # Random histories
@@ -395,8 +395,8 @@ def _read(rng: random.Random, case: Case, since: float) -> list[Seen]:
 
 def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
     now, committed = row["observed_at"], row["consumer_offset"]
-    found = stored(history, max(committed, row["min_offset"])) if row["readable_lag"] else None
-    at, source, error = found or (None, None, None)
+    entry = stored(history, max(committed, row["min_offset"])) if row["readable_lag"] else None
+    at, source, error = entry or (None, None, None)
     assert _close(row["consumer_at"], at), (history, row)
     if row["readable_lag"] == 0 and row["lag"] >= 0:
         assert (row["delay_ms"], row["delay_source"], row["delay_error_ms"]) == (0, "exact", 0)
@@ -419,10 +419,10 @@ def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
         assert row[name] is None or row[name] >= 0
 
 
-def _close(found: datetime | None, at: float | None) -> bool:
-    if found is None or at is None:
-        return found is None and at is None
-    return abs(found - minute(at)) <= timedelta(microseconds=2)
+def _close(instant: datetime | None, at: float | None) -> bool:
+    if instant is None or at is None:
+        return instant is None and at is None
+    return abs(instant - minute(at)) <= timedelta(microseconds=2)
 
 
 # A made-up truth
@@ -450,14 +450,14 @@ def test_a_delay_is_within_its_error_and_grows(spark, thin):
     if thin:
         history = thinned(timeline(raw.queue_offsets, minutes(-1, 30)))
         late = raw_of((replace(case, seen=_since(case, 29)) for case in cases), spark)
-        found = rows_of(queues(late, minutes(30, 60), timeline=history))
+        rows = rows_of(queues(late, minutes(30, 60), timeline=history))
     else:
-        found = rows_of(queues(raw, ALL))
+        rows = rows_of(queues(raw, ALL))
     kinds = set()
     for case, (_, times) in zip(cases, truths, strict=True):
         before = 0
         for seen in case.seen:
-            row = found.get((case.topic, minute(seen.at)))
+            row = rows.get((case.topic, minute(seen.at)))
             if row is None or not row["readable_lag"] or row["delay_ms"] is None:
                 continue
             truth = (seen.at - times[case.committed or 0]) * 60_000
@@ -478,7 +478,7 @@ def by_ticks(
     raw: RawFrames, spark: SparkSession, instants: Sequence[float], reach: float = 10_000
 ) -> dict[tuple[Any, Any], dict[str, Any]]:
     """Compute each snapshot by itself, with what a tick reads of the time before it."""
-    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    ticks: dict[tuple[Any, Any], dict[str, Any]] = {}
     earlier = None
     for before, at in zip([instants[0] - 1, *instants], instants, strict=False):
         near = {
@@ -492,9 +492,9 @@ def by_ticks(
             RawFrames(**near), minutes(at, at + 0.001), timeline=history, earlier=earlier
         )
         stored_rows = computed.toArrow()
-        found |= rows_of(computed_again := spark.createDataFrame(stored_rows))
+        ticks |= rows_of(computed_again := spark.createDataFrame(stored_rows))
         earlier = computed_again
-    return found
+    return ticks
 
 
 STUCK = Case(
@@ -548,11 +548,11 @@ def test_a_store_time_is_of_one_message(spark, after, source):
     )
     earlier = spark.createDataFrame(queues(before, minutes(0, 1)).toArrow())
     history = timeline(raw.queue_offsets, minutes(0, 1))
-    for found in (
+    for queue in (
         queues(raw, ALL),
         queues(raw, minutes(1, 3), timeline=history, earlier=earlier),
     ):
-        row = rows_of(found)["t", minute(2)]
+        row = rows_of(queue)["t", minute(2)]
         assert row["delay_source"] == (source or "interpolated")
         assert row["consumer_at"] >= minute(-3)
 
@@ -583,15 +583,15 @@ def test_the_delay_of_a_standing_commit_never_falls(spark, reach):
         cases.append(Case(seen, committed, pulled, by_broker=reported, topic=topic))
         truth[topic] = reported
     raw = raw_of(cases, spark)
-    found = by_ticks(raw, spark, INSTANTS, reach)
+    ticks = by_ticks(raw, spark, INSTANTS, reach)
     if reach > 1_000:
         whole = rows_of(queues(raw, ALL))
-        assert found == {key: whole[key] for key in found}
+        assert ticks == {key: whole[key] for key in ticks}
     fell = 0
     for case in cases:
         before: dict[str, Any] = {"delay_ms": 0, "delay_source": "at_least", "ready_delay_ms": 0}
         for at in INSTANTS:
-            row = found[case.topic, minute(at)]
+            row = ticks[case.topic, minute(at)]
             if not row["readable_lag"] or row["delay_ms"] is None:
                 assert before["delay_ms"] == 0, "what was known is not forgotten"
                 continue

@@ -181,7 +181,9 @@ def happened(spark):
         pair = {"consumer_group": name, "topic": topic}
         one = pair | {"broker": broker, "queue_id": 3, "client_id": client}
         counted = {"stats_name": "GROUP_GET_NUMS", "stats_window": "minute", "tps": 0.5}
-        stats += [pair | counted | {"at": 1, "broker": "a", "broker_id": each} for each in (0, 1)]
+        stats += [
+            pair | counted | {"at": 1, "broker": "a", "broker_id": literal} for literal in (0, 1)
+        ]
         for at, owners in ((0, before), (1, now)):
             groups.append(pair | {"at": at, "online": online[at]})
             clients += [
@@ -212,7 +214,7 @@ def happened(spark):
         for at, addresses in roles.items()
         for broker_id, address in addresses.items()
     ]
-    found = events(
+    result = events(
         frame(spark, progress.QUEUES, queues),
         frame(spark, progress.GROUPS, groups),
         frame(spark, raw.CLIENTS, clients),
@@ -220,10 +222,10 @@ def happened(spark):
         frame(spark, raw.BROKER_STATS, stats),
         reader_with(spark).steps(STEPS),
     )
-    assert found.columns == progress.EVENTS.column_names
+    assert result.columns == progress.EVENTS.column_names
     # Collected instants are without their zone, which is the session's: UTC.
     before, after = (minute(at).replace(tzinfo=None) for at in (0, 1))
-    rows = [row.asDict() for row in found.collect()]
+    rows = [row.asDict() for row in result.collect()]
     assert {(row["previous_at"], row["observed_at"]) for row in rows} == {(before, after)}
     return rows
 
@@ -234,7 +236,7 @@ def test_a_transition_is_one_event_with_its_numbers(happened, name):
     mine = [row for row in happened if row["consumer_group"] == name]
     columns = ("kind", "from_offset", "to_offset", "messages", "likely_cause")
     key = lambda event: event[0]  # noqa: E731
-    assert sorted((tuple(row[each] for each in columns) for row in mine), key=key) == sorted(
+    assert sorted((tuple(row[literal] for literal in columns) for row in mine), key=key) == sorted(
         expected, key=key
     )
     for row in mine:

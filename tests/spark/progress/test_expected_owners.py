@@ -23,12 +23,12 @@ def test_sql_gives_the_owners_of_the_python_strategies(spark):
         "number int, strategy string, topic string, "
         "queues array<struct<broker:string,queue_id:int>>, members array<string>",
     )
-    found = (
+    collected = (
         rows.withColumn("ring", ring())
         .select("number", F.col("queues"), expected_owners().alias("expected"))
         .collect()
     )
-    for number, queues, expected in found:
+    for number, queues, expected in collected:
         strategy, name, _, clients = cases[number]
         owned = allocate(strategy, name, queues, clients)
         owners = {queue: client for client, mine in owned.items() for queue in mine}

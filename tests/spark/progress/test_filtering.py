@@ -166,13 +166,13 @@ def placed(rows, name, **more):
 
 
 def members(name, subscriptions):
-    for number, each in enumerate(subscriptions):
-        each = each if isinstance(each, dict) else subscribes(each)
+    for number, subscription in enumerate(subscriptions):
+        subscription = subscription if isinstance(subscription, dict) else subscribes(subscription)
         yield {
             "at": NOW,
             "consumer_group": "g",
             "client_id": f"{name}-{number}",
-            "subscriptions": [each | {"topic": name}],
+            "subscriptions": [subscription | {"topic": name}],
         }
 
 
@@ -198,14 +198,14 @@ def computed(spark):
         frame(spark, progress.THROUGHPUT, counters),
         frame(spark, progress.QUEUES, earlier),
     )
-    found = with_filtered_lag(
+    rows = with_filtered_lag(
         bare(frame(spark, progress.GROUPS, groups)),
         frame(spark, progress.QUEUES, queues),
         frame(spark, raw.CLIENTS, clients),
         evidence,
     ).collect()
-    assert len(found) == len(CASES)
-    return {row["topic"]: row for row in found}
+    assert len(rows) == len(CASES)
+    return {row["topic"]: row for row in rows}
 
 
 def bare(groups):
@@ -253,15 +253,15 @@ def test_a_broadcasting_row_uses_its_own_clients_filter(spark):
     for client in clients:
         del client["topic"]
     queues = [row | queue(0, client_id="far"), row | queue(75, client_id="near")]
-    tags = [each | {"topic": "orders"} for each in sample((10, A), (20, A), (80, B), (90, B))]
+    tags = [row | {"topic": "orders"} for row in sample((10, A), (20, A), (80, B), (90, B))]
     groups = bare(frame(spark, progress.GROUPS, [row | {"readable_lag": 100}]))
-    found = with_filtered_lag(
+    result = with_filtered_lag(
         groups.withColumn("client_id", F.lit("far")),
         frame(spark, progress.QUEUES, queues),
         frame(spark, raw.CLIENTS, clients),
         Evidence(frame(spark, raw.QUEUE_TAGS, tags)),
     ).select(*GROUP_TOPIC_ID, "match_ratio", "filtered_lag")
-    assert [tuple(each) for each in found.collect()] == [(snapshot_id(NOW), "g", "orders", 0.5, 50)]
+    assert [tuple(row) for row in result.collect()] == [(snapshot_id(NOW), "g", "orders", 0.5, 50)]
 
 
 def test_hashes_are_javas(spark):
@@ -277,5 +277,5 @@ def test_hashes_are_javas(spark):
         "\U0001f600": 1772899,
     }
     frame_of = spark.createDataFrame([(tag,) for tag in known], "tag string")
-    found = frame_of.select("tag", tag_hash(F.col("tag")).alias("code")).collect()
-    assert {row["tag"]: row["code"] for row in found} == known
+    rows = frame_of.select("tag", tag_hash(F.col("tag")).alias("code")).collect()
+    assert {row["tag"]: row["code"] for row in rows} == known

@@ -47,7 +47,7 @@ CASES = {
 
 def test_the_first_limit_that_is_reached(spark):
     rows = [fields | {"topic": name} for name, (fields, _) in CASES.items()]
-    found = frame(spark, raw.CLIENT_QUEUES, rows).select("topic", reached_limit().alias("reached"))
+    result = frame(spark, raw.CLIENT_QUEUES, rows).select("topic", reached_limit().alias("reached"))
     parts = (F.col(f"reached.{name}") for name in ("kind", "amount", "limit"))
-    found = found.select("topic", limit_text(*parts)).collect()
-    assert {row[0]: row[1] for row in found} == {name: text for name, (_, text) in CASES.items()}
+    result = result.select("topic", limit_text(*parts)).collect()
+    assert {row[0]: row[1] for row in result} == {name: text for name, (_, text) in CASES.items()}

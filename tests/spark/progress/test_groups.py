@@ -46,7 +46,7 @@ def compute(
     of_queues = queues(raw, minutes(*window))
     # As a tick reads those that it has stored: their plan would be planned again.
     rows_of_queues = of_queues.toArrow()
-    found = groups(
+    outcome = groups(
         spark.createDataFrame(rows_of_queues) if rows_of_queues.num_rows else of_queues,
         raw,
         reader_with(spark, unreachable=unreachable).unreachable(),
@@ -54,7 +54,7 @@ def compute(
         Evidence(throughput=throughput),
         listed=raw.queue_offsets.unionByName(frame(spark, QUEUE_OFFSETS, quarantined)),
     )
-    rows_found = [row.asDict() for row in found.collect()]
+    rows_found = [row.asDict() for row in outcome.collect()]
     result = {(row["consumer_group"], row["topic"]): row for row in rows_found}
     assert len(result) == len(rows_found), "a pair has one row"
     return result
@@ -454,15 +454,15 @@ def test_retry_lag_holds_pop_retry_topics(spark):
 def test_retry_lag_is_a_bound_where_retry_topics_are_popped(spark, topic, mode, is_bound):
     """A commit follows pops there too: what was popped and not acknowledged is missing."""
     retries = [] if topic is None else [topic]
-    kinds = [{"at": 0, "topic": each, "kind": "pop_retry"} for each in retries if "+" in each]
+    kinds = [{"at": 0, "topic": retry, "kind": "pop_retry"} for retry in retries if "+" in retry]
     rows = compute(
         spark,
         snapshots=[SNAPSHOT],
         topics=[*existing("orders"), *kinds],
-        queue_offsets=[written(100), *(written(9, topic=each) for each in retries)],
+        queue_offsets=[written(100), *(written(9, topic=retry) for retry in retries)],
         consumer_offsets=[
             read(60, request_mode=mode),
-            *(read(4, topic=each, request_mode=mode) for each in retries),
+            *(read(4, topic=retry, request_mode=mode) for retry in retries),
         ],
     )
     row = rows["billing", "orders"]
@@ -620,7 +620,7 @@ def test_a_topic_that_every_broker_would_name_is_empty_whatever_else_failed(
 def test_members_that_report_no_subscription_tell_nothing(spark):
     """Queues assigned by hand need no subscription; a topic with a subscription has its clients."""
     topics = ("orders", "payments")
-    found = []
+    entries = []
     for members in ([member("c")], [member("c"), member("d", "payments")]):
         rows = compute(
             spark,
@@ -629,8 +629,8 @@ def test_members_that_report_no_subscription_tell_nothing(spark):
             consumer_offsets=[read(60, topic=topic) for topic in topics],
             clients=members,
         )
-        found.append({topic: (row["online"], row["clients"]) for (_, topic), row in rows.items()})
-    assert found == [
+        entries.append({topic: (row["online"], row["clients"]) for (_, topic), row in rows.items()})
+    assert entries == [
         {"orders": (True, None), "payments": (True, None)},
         {"orders": (True, None), "payments": (True, 1)},
     ]
@@ -772,11 +772,11 @@ def test_messages_that_come_back_are_what_is_written_to_retry_topics(spark):
         ],
         consumer_offsets=[row for consumers, _ in observed for row in consumers],
     )
-    found = {
+    cases = {
         group: (row["redelivered_tps"], row["redelivered_share"])
         for (group, _), row in rows.items()
     }
-    assert found == {"billing": (1.0, 0.5), "first": (None, None), "none": (0.0, 0.0)}
+    assert cases == {"billing": (1.0, 0.5), "first": (None, None), "none": (0.0, 0.0)}
 
 
 def test_a_broadcasting_group_has_its_worst_clients_progress(spark):

@@ -620,7 +620,7 @@ def computed_rows(spark, rows, first, end, numbers, overrides=()):
         return frame(spark, table, [row for row in candidates if row["at"] in counts_for])
 
     bare = of(progress.GROUPS, [row for row in groups if row["at"] >= first])
-    found = with_health(
+    outcome = with_health(
         bare.drop(*[column.name for column in progress.HEALTH]),
         of(progress.GROUPS, [row for row in groups if row["at"] < first]),
         of(progress.QUEUES, queues),
@@ -634,8 +634,8 @@ def computed_rows(spark, rows, first, end, numbers, overrides=()):
         minutes(first, end),
         overrides=overrides,
     )
-    assert found.columns == progress.GROUPS.column_names
-    result = {(row.consumer_group, row.snapshot_id): row for row in found.collect()}
+    assert outcome.columns == progress.GROUPS.column_names
+    result = {(row.consumer_group, row.snapshot_id): row for row in outcome.collect()}
     assert len(result) == sum(first <= row["at"] < end for row in groups)
     return result
 
@@ -731,8 +731,8 @@ def test_queues_that_flow_control_holds_back_are_counted(spark):
     rows = computed_rows(
         spark, rows_of_all(histories), LAST, LAST + 1, {at: at for at in range(LAST + 1)}
     )
-    found = {group: row.queues_flow_controlled for (group, _), row in rows.items()}
-    assert found == {
+    mapping = {group: row.queues_flow_controlled for (group, _), row in rows.items()}
+    assert mapping == {
         "full": 2,
         "free": 0,
         "full once": 0,
@@ -760,8 +760,8 @@ def test_overrides_replace_thresholds_of_matching_groups(spark):
     }
     rows = rows_of_all(histories)
     numbers = {at: at for at in range(LAST + 1)}
-    found = computed(spark, rows, LAST, LAST + 1, numbers, overrides)
-    assert {group: health for (group, _), (health, _) in found.items()} == {
+    mapping = computed(spark, rows, LAST, LAST + 1, numbers, overrides)
+    assert {group: health for (group, _), (health, _) in mapping.items()} == {
         "batch-a": "OK",
         "other": "STALLED",
         "rises": "FALLING_BEHIND",
@@ -823,7 +823,7 @@ def test_observations_of_the_same_seconds_make_no_group_known(spark):
         LoadedSnapshot(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
         for at in instants
     ]
-    found = with_health(
+    collected = with_health(
         frame(spark, progress.GROUPS, rows[0]).drop(*[column.name for column in progress.HEALTH]),
         frame(spark, progress.GROUPS, []),
         frame(spark, progress.QUEUES, rows[1]),
@@ -831,7 +831,7 @@ def test_observations_of_the_same_seconds_make_no_group_known(spark):
         reader_with(spark, observations=recent_observations(seen, minutes(0, 3))).observations(),
         minutes(0, 3),
     ).collect()
-    health = {row.snapshot_id: row.health for row in found}
-    assert len(found) == len(instants), "one row a snapshot"
+    health = {row.snapshot_id: row.health for row in collected}
+    assert len(collected) == len(instants), "one row a snapshot"
     states = ("UNKNOWN", "UNKNOWN", "UNKNOWN", "OK")
     assert health == dict(zip(map(snapshot_id, instants), states, strict=True))

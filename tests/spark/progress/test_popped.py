@@ -61,10 +61,10 @@ def group_row(group, **other):
 def acknowledged(spark):
     groups = [group_row(it, topic=LITE if it == "g-lite" else "orders") for it in COUNTED]
     rows = frame(spark, progress.GROUPS, [*groups, group_row("g-unread")])
-    found = with_acknowledgements(
+    result = with_acknowledgements(
         rows.drop("ack_tps", "acknowledged"), frame(spark, progress.THROUGHPUT, counters())
     )
-    return {row.consumer_group: row for row in found.collect()}
+    return {row.consumer_group: row for row in result.collect()}
 
 
 @pytest.mark.parametrize("group", COUNTED)
@@ -159,10 +159,10 @@ def in_flight(spark):
     witnesses = Witnesses(
         frame(spark, raw.BROKER_METRICS, endpoint), frame(spark, raw.CLIENT_QUEUES, reports)
     )
-    found = with_inflight(
+    result = with_inflight(
         rows, frame(spark, raw.CLIENTS, clients), frame(spark, raw.BROKERS, BROKER_ROWS), witnesses
     )
-    return {row.consumer_group: row for row in found.collect()}
+    return {row.consumer_group: row for row in result.collect()}
 
 
 @pytest.mark.parametrize("group", IN_FLIGHT)

@@ -57,8 +57,8 @@ def compute(
     if nearest is not None:
         near = [(snapshot_id(at), "broker-a", snapshot_id(of)) for at, of in nearest]
         places = spark.createDataFrame(near, "snapshot_id string, broker string, nearest_id string")
-    found = queues(raw, minutes(*window), sources=sources, nearest=places)
-    rows = [row.asDict() for row in found.collect()]
+    frame = queues(raw, minutes(*window), sources=sources, nearest=places)
+    rows = [row.asDict() for row in frame.collect()]
     return sorted(rows, key=lambda row: row["observed_at"])
 
 
@@ -215,8 +215,8 @@ def test_topics_named_after_brokers_are_of_their_cluster_only(spark):
             for topic in ("orders", "broker-a")
         ],
     )
-    found = queues(raw, minutes(0, 1), system_topics=(("lab", "broker-a"),)).collect()
-    assert {(row.cluster, row.topic) for row in found} == {
+    rows = queues(raw, minutes(0, 1), system_topics=(("lab", "broker-a"),)).collect()
+    assert {(row.cluster, row.topic) for row in rows} == {
         ("lab", "orders"),
         ("other", "orders"),
         ("other", "broker-a"),
@@ -308,11 +308,11 @@ def test_the_skew_of_the_brokers_clock_is_removed(spark, skew):
     nothing = {"consumer_offset": 100, "consumer_group": "nothing"}
     clock = {"clock_skew_ms": skew, "clock_error_ms": 7}
     rows = compute(spark, written, [requested, newest, nothing], [clock])
-    found = {row["consumer_group"]: row for row in rows}
+    bodies = {row["consumer_group"]: row for row in rows}
     delays = ("delay_ms", "delay_source", "delay_error_ms")
-    assert [found["billing"][name] for name in delays] == [120_000, "exact", 7]
-    assert [found["newest"][name] for name in delays] == [60_000, "exact", 7]
-    assert [found["nothing"][name] for name in delays] == [0, "exact", 0]
+    assert [bodies["billing"][name] for name in delays] == [120_000, "exact", 7]
+    assert [bodies["newest"][name] for name in delays] == [60_000, "exact", 7]
+    assert [bodies["nothing"][name] for name in delays] == [0, "exact", 0]
     assert {row["newest_at"].timestamp() for row in rows} == {minute(-1).timestamp()}
 
 

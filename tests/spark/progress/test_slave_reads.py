@@ -60,12 +60,12 @@ def reasons(spark):
         waiting("not behind", 0, readable_lag=0),
         waiting("by itself", None, broker="d"),
     ]
-    found = slave_reads(
+    rows = slave_reads(
         frame(spark, raw.BROKER_STATS, stats),
         frame(spark, raw.BROKERS, brokers),
         frame(spark, progress.QUEUES, queues),
     ).collect()
-    return {row["consumer_group"]: row.asDict() for row in found}
+    return {row["consumer_group"]: row.asDict() for row in rows}
 
 
 BEYOND = "reads lie beyond the master's share of memory"
@@ -127,14 +127,14 @@ def test_a_slave_that_goes_on_serving_is_one_event(spark):
     """Counts at the minutes 0 to 4; the group is served at 1 and 2, and again at 4."""
     stats = [count("others", at=at, broker_id=0) for at in range(5)]
     stats += [count("billing", at=at) for at in (1, 2, 4)]
-    found = slave_read_events(
+    result = slave_read_events(
         frame(spark, raw.BROKER_STATS, stats),
         frame(spark, raw.BROKERS, [master(at=at) for at in range(5)]),
         frame(spark, progress.QUEUES, [waiting("billing", -6, at=at) for at in (1, 2, 4)]),
         minutes(1, 60),
     )
-    assert found.columns == progress.EVENTS.column_names
-    rows = sorted(found.collect(), key=lambda row: row["observed_at"])
+    assert result.columns == progress.EVENTS.column_names
+    rows = sorted(result.collect(), key=lambda row: row["observed_at"])
     assert [row["snapshot_id"] for row in rows] == [snapshot_id(1), snapshot_id(4)]
     assert {row["kind"] for row in rows} == {"SERVED_BY_SLAVE"}
     assert [row["previous_at"] for row in rows] == [

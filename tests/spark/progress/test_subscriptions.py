@@ -126,9 +126,9 @@ def computed(spark):
     ]
     rows += [member("a", ORDERS, consumer_group="nobody reported", subscriptions_source="group")]
     rows += [member("a", ORDERS, consumer_group="another time", at=70)]
-    found = subscriptions(frame(spark, CLIENTS, rows), minutes(0, 60)).collect()
-    assert len({row["consumer_group"] for row in found}) == len(found)
-    return {row["consumer_group"]: row for row in found}
+    collected = subscriptions(frame(spark, CLIENTS, rows), minutes(0, 60)).collect()
+    assert len({row["consumer_group"] for row in collected}) == len(collected)
+    return {row["consumer_group"]: row for row in collected}
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -147,7 +147,7 @@ def test_evidence_is_what_each_member_reported(computed):
     evidence = [
         row.asDict(recursive=True) for row in computed["one did not report, others differ"].evidence
     ]
-    assert [(each["client_id"], each["subscriptions"]) for each in evidence] == [
+    assert [(item["client_id"], item["subscriptions"]) for item in evidence] == [
         ("a", [{"topic": "orders", "expression_type": "TAG", "expression": "*"}]),
         ("b", [{"topic": "orders", "expression_type": "TAG", "expression": "A"}]),
         ("c", None),

@@ -160,7 +160,7 @@ def computed(spark):
     stats += [away, away | {"sum": 60, "tps": 1.0, "broker_id": 1}]
     progressed += [read(NOW, "away", 100, 100, readable_lag=9, pull_at=minute(NOW - 10))]
     brokers = [{"at": NOW, "broker_id": 0, "commit_log_max_offset": 9, "slave_read_enabled": True}]
-    found = throughput(
+    collected = throughput(
         frame(spark, raw.BROKER_STATS, stats),
         frame(spark, raw.QUEUE_OFFSETS, offsets),
         frame(spark, progress.QUEUES, progressed),
@@ -168,8 +168,8 @@ def computed(spark):
         frame(spark, raw.BROKERS, brokers),
         minutes(60, 120),
     ).collect()
-    result = {(row["stats_name"], row["stats_key"], row["stats_window"]): row for row in found}
-    assert len(result) == len(found)
+    result = {(row["stats_name"], row["stats_key"], row["stats_window"]): row for row in collected}
+    assert len(result) == len(collected)
     return result
 
 
@@ -213,10 +213,10 @@ def test_what_was_handed_out_by_our_offsets(computed, group):
 
 def test_a_window_begins_between_two_snapshots(computed):
     """4200 now, 100 an hour ago: a quarter of the way from 0 to 400."""
-    found = {
+    stats_windows = {
         name: computed["TOPIC_PUT_NUMS", "long", name]["tps_observed"] for name in STATS_WINDOWS
     }
-    assert found == {"minute": 1.0, "hour": pytest.approx(4100 / 3600), "day": None}
+    assert stats_windows == {"minute": 1.0, "hour": pytest.approx(4100 / 3600), "day": None}
 
 
 def test_a_broker_without_history_leaves_throughput_unknown(computed):

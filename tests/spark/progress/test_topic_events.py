@@ -24,13 +24,13 @@ def happened(spark, read_queues, stored):
         for (at, queue), number in stored.items()
         for topic in ("orders", "payments")
     ]
-    found = topic_events(
+    result = topic_events(
         frame(spark, raw.TOPICS, configured),
         frame(spark, raw.QUEUE_OFFSETS, written),
         reader_with(spark).steps([step]),
     )
-    assert found.columns == list(progress.EVENTS.column_names)
-    rows = found.toArrow().to_pylist()
+    assert result.columns == list(progress.EVENTS.column_names)
+    rows = result.toArrow().to_pylist()
     assert {(row["broker"], row["topic"], row["observed_at"]) for row in rows} <= {
         ("broker-a", "orders", minute(1))
     }

@@ -55,7 +55,7 @@ def compute(
         for at in sorted(instants)
         for step in timeline(frames.queue_offsets, minutes(at, at + 0.01)).toArrow().to_pylist()
     ]
-    found = topics(
+    result = topics(
         frames,
         None if listed is None else frame(spark, raw.QUEUE_OFFSETS, listed),
         frame(spark, progress.TIMELINE, steps),
@@ -66,22 +66,22 @@ def compute(
         ),
         minutes(*window),
     )
-    assert found.columns == list(progress.TOPICS.column_names)
-    rows = found.toArrow().to_pylist()
+    assert result.columns == list(progress.TOPICS.column_names)
+    rows = result.toArrow().to_pylist()
     by_key = {(row["observed_at"], row["topic"]): row for row in rows}
     assert len(by_key) == len(rows)
     return by_key
 
 
-def row_of(found, at=0, topic="orders"):
-    return found[minute(at), topic]
+def row_of(value, at=0, topic="orders"):
+    return value[minute(at), topic]
 
 
 def test_messages_beyond_the_read_queues_are_unreadable(spark):
-    found = compute(
+    computed = compute(
         spark, [written(0, queue, 200) for queue in range(4)], [declared(read=2, write=4)]
     )
-    row = row_of(found)
+    row = row_of(computed)
     assert (row["messages"], row["unreadable_messages"]) == (800, 400)
     assert row["unreadable_reason"] == "BEYOND_READ_QUEUES"
     assert (row["queues"], row["complete"]) == (4, True)
@@ -132,17 +132,17 @@ def test_quarantined_queues_make_a_topic_incomplete(spark):
 
 
 def test_brokers_that_differ_are_listed(spark):
-    found = compute(
+    computed = compute(
         spark,
         [written(0, 0, 5), written(0, 0, 7, broker="broker-b")],
         [declared(read=1, write=1), declared(read=1, write=2, perm=2, broker="broker-b")],
     )
-    row = row_of(found)
+    row = row_of(computed)
     assert (row["brokers"], row["read_queues"], row["write_queues"], row["perm"]) == (
         *(2, 1, None),
         None,
     )
-    assert [tuple(each.values()) for each in row["by_broker"]] == [
+    assert [tuple(item.values()) for item in row["by_broker"]] == [
         ("broker-a", 1, 1, 6),
         ("broker-b", 1, 2, 2),
     ]
@@ -151,32 +151,32 @@ def test_brokers_that_differ_are_listed(spark):
 
 def test_an_unreachable_broker_leaves_the_known_part(spark):
     a, b = {"broker": "broker-a"}, {"broker": "broker-b"}
-    found = compute(
+    computed = compute(
         spark,
         [written(0, 0, 5, **a), written(0, 0, 7, **b), written(1, 0, 6, **a)],
         [
-            *(declared(read=1, **each) for each in (a, b)),
+            *(declared(read=1, **value) for value in (a, b)),
             declared(topic="only_b", read=1, **b),
             declared(1, read=1, **a),
         ],
         window=(1, 60),
         unreachable=[(1, "broker-b", 0)],
     )
-    row, only_b = row_of(found, 1), row_of(found, 1, "only_b")
+    row, only_b = row_of(computed, 1), row_of(computed, 1, "only_b")
     assert (row["messages"], row["brokers"], row["complete"]) == (6, 2, False)
     assert (only_b["messages"], only_b["unreadable_messages"]) == (None, None)
     assert (only_b["complete"], only_b["kind"]) == (False, "normal")
 
 
 def test_rate_is_that_of_all_queues(spark):
-    found = compute(
+    computed = compute(
         spark,
         [written(at, queue, 60 * at) for at in (0, 1) for queue in (0, 1)],
         [declared(at, read=2) for at in (0, 1)],
     )
-    assert row_of(found, 0)["produce_tps"] is None
-    assert row_of(found, 1)["produce_tps"] == 2.0
-    assert row_of(found, 1)["newest_at"] == minute(0)
+    assert row_of(computed, 0)["produce_tps"] is None
+    assert row_of(computed, 1)["produce_tps"] == 2.0
+    assert row_of(computed, 1)["newest_at"] == minute(0)
 
 
 DEAD = "%DLQ%billing"
@@ -184,14 +184,14 @@ DEAD = "%DLQ%billing"
 
 def dead(spark, history, hour_before=(70,)):
     """Row of the last minute, of a dead-letter queue with (minute, min, max)."""
-    found = compute(
+    computed = compute(
         spark,
         [written(at, 0, maximum, DEAD, minimum) for at, minimum, maximum in history],
         [declared(at, DEAD, read=1, write=1, kind="dlq") for at, *_ in history],
         window=(70, 71),
         hour_before=hour_before,
     )
-    return row_of(found, 70, DEAD)
+    return row_of(computed, 70, DEAD)
 
 
 def test_dead_letters_of_the_last_hour_are_counted(spark):
@@ -247,9 +247,9 @@ def test_other_topics_have_neither_age_nor_additions(spark):
 
 
 def test_system_topics_have_no_row(spark):
-    found = compute(
+    computed = compute(
         spark,
         [written(0, 0, 9, "SCHEDULE_TOPIC_XXXX"), written(0, 0, 9, "broker-a")],
         [declared(topic="broker-a", kind="system")],
     )
-    assert not found
+    assert not computed

@@ -50,8 +50,8 @@ def test_jars_come_from_a_folder_that_has_them_all(tmp_path: Path) -> None:
         jars_config(["sqlite"], str(tmp_path))
     for jar in ("iceberg-spark-runtime-4.1_2.13-1.12.0.jar", "sqlite-jdbc-3.50.3.0.jar"):
         (tmp_path / jar).touch()
-    (found,) = jars_config(["sqlite"], str(tmp_path)).values()
-    assert [Path(jar).name for jar in found.split(",")] == sorted(
+    (text,) = jars_config(["sqlite"], str(tmp_path)).values()
+    assert [Path(jar).name for jar in text.split(",")] == sorted(
         path.name for path in tmp_path.iterdir()
     )
 

@@ -100,8 +100,8 @@ def test_stats_log_twice(home):
         assert first == f"20261121T093200000Z-lab-broker-a: {line}"
         assert second.startswith("20261121T093300000Z-lab-broker-a: ")
     collect(home, "--cluster", "lab", "--broker", "broker-b", "--stats-log", LOG)
-    found = sorted(landed(home))
-    assert [item.cluster for item in found] == ["lab"] * 4
+    result = sorted(landed(home))
+    assert [item.cluster for item in result] == ["lab"] * 4
     lake = Lake(home)
     assert len(load(lake).snapshots) == 4
     assert lake.read(raw.BROKER_STATS).num_rows == 2 * (130 + 170)
@@ -130,8 +130,8 @@ def test_stats_log_of_a_slave(home):
     assert done.stdout.splitlines()[0] == (
         "20261121T093200000Z-lab-broker-a@2: COMPLETE, 130 broker_stats"
     )
-    found = [pq.read_table(item.path / "broker_stats.parquet") for item in sorted(landed(home))]
-    assert [table["broker_id"].unique().to_pylist() for table in found] == [[0], [2], [0], [2]]
+    tables = [pq.read_table(item.path / "broker_stats.parquet") for item in sorted(landed(home))]
+    assert [table["broker_id"].unique().to_pylist() for table in tables] == [[0], [2], [0], [2]]
 
 
 REFUSED = {

@@ -76,7 +76,7 @@ def test_storage_of_dagster_that_is_away_is_one_line(home, tmp_path):
     uri = "postgresql+psycopg2://u:s3cret@127.0.0.1:1/x"
     settings = {"DAGSTER_HOME": str(tmp_path), "DAGSTER_PG_URL": uri}
     done = run(home, ["doctor"], timeout=120, **settings)
-    (line,) = [each for each in done.stdout.splitlines() if each.startswith("FAIL")]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
     assert line.startswith("FAIL  dagster") and "Connection refused" in line
     assert f"mend {config}" in line and "s3cret" not in line
     assert done.stderr == ""
@@ -150,8 +150,8 @@ def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
             "TIDEMARK_S3_PATH_STYLE": "on",
         }
         assert failed(home, **settings) == []
-        found = check_clock(CatalogConfig.of(home, CatalogSettings("sql", uri, "file:///w")))
-        assert found.startswith("within a minute of PostgreSQL at 127.0.0.1")
+        clock = check_clock(CatalogConfig.of(home, CatalogSettings("sql", uri, "file:///w")))
+        assert clock.startswith("within a minute of PostgreSQL at 127.0.0.1")
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
         wrong = f"postgresql://lake:s3cret@127.0.0.1:{port}/iceberg"

@@ -56,10 +56,12 @@ def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
     done = output_of(home, "incidents", "close", "aab", "--author", "eve")
     assert done == "aab2 lag-high lab/aab2/orders: closed\n"
     (over,) = find(lake, ["aab2"])
-    assert [each.transition for each in over.transitions] == ["FIRING", "RESOLVED"]
+    assert [transition.transition for transition in over.transitions] == ["FIRING", "RESOLVED"]
     assert (over.state, over.details["closed"]) == ("RESOLVED", "by eve")
     assert [
-        each.incident_id for each in current_incidents(lake, NOW).incidents if each.is_open
+        incident.incident_id
+        for incident in current_incidents(lake, NOW).incidents
+        if incident.is_open
     ] == ["aaa1"]
     assert "Closed: by eve" in output_of(home, "incidents", "show", "aab2")
 

@@ -74,8 +74,12 @@ def output_of(home, *arguments: str, code: int = 0) -> str:
 def row_id(lake, **wanted):
     """The id of the one quarantined row of orders with these columns."""
     wanted = {"topic": "orders"} | wanted
-    (found,) = (each for each in quarantined_rows(lake) if each.columns.items() >= wanted.items())
-    return found.row_id
+    (quarantined_row,) = (
+        quarantined_row
+        for quarantined_row in quarantined_rows(lake)
+        if quarantined_row.columns.items() >= wanted.items()
+    )
+    return quarantined_row.row_id
 
 
 def listed(home, *arguments):
@@ -111,9 +115,9 @@ def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
         # The last snapshot of this cluster is at 13:10.
         "Then compute again: tidemark recompute --from 2026-11-19T12:00Z --to 2026-11-19T14:00Z\n"
     )
-    (found,) = decisions(lake)
-    assert (found.row_id, found.decision, found.author) == (chosen, "released", "eve")
-    assert (found.observed_at, found.comment) == (NOON, "as the broker says")
+    (decision,) = decisions(lake)
+    assert (decision.row_id, decision.decision, decision.author) == (chosen, "released", "eve")
+    assert (decision.observed_at, decision.comment) == (NOON, "as the broker says")
     assert chosen not in {row["row_id"] for row in listed(home)}
     assert "Released by eve: as the broker says\n" in output_of(home, "show", chosen)
 
@@ -130,8 +134,8 @@ def test_decisions_can_change_after_rows_left_the_quarantine(home, lake):
     assert "recompute" not in output_of(home, "drop", chosen), "no number changes"
     lake.replace(quality.QUARANTINE, HOUR_OF_ROWS, [])
     output_of(home, "release", chosen, "--comment", "after all")
-    (found,) = decisions(lake)
-    assert (found.decision, found.reason) == ("released", "max_offset_ge_0")
+    (decision,) = decisions(lake)
+    assert (decision.decision, decision.reason) == ("released", "max_offset_ge_0")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,7 @@ def test_one_copy_is_released_when_another_is_undone(home, lake):
     )
     output_of(home, "undo", first)
     output_of(home, "release", second, "--comment", "why")
-    assert [each.row_id for each in decisions(lake)] == [second]
+    assert [decision.row_id for decision in decisions(lake)] == [second]
 
 
 def test_an_id_that_starts_several_is_of_none():

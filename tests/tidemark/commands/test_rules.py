@@ -36,7 +36,7 @@ def test_a_replay_is_summed_up_by_rule():
         row("lag-high", "lab/g/t", by="abc"),
         row("lag-high", "lab/h/t", fired=False),
     ]
-    counts = [tuple(each.values()) for each in by_rule(rows)]
+    counts = [tuple(row.values()) for row in by_rule(rows)]
     assert list(by_rule(rows)[0])[1:] == ["fired", "subjects", "resolved", "pending", "inhibited"]
     assert counts == [("lag-high", 2, 2, 1, 1, 1), ("broker-down", 1, 1, 0, 0, 0)]
 
