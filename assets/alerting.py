@@ -5,10 +5,6 @@ from collections.abc import Sequence
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from alerting.incidents.incident import Alert
-from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.repository import advance_incidents, current_incidents
-from alerting.rules.model import Inhibition, Rule
 from assets.metadata import described, key_of, written
 from assets.resources import RulesResource
 from assets.rule_evaluation import (
@@ -19,13 +15,17 @@ from assets.rule_evaluation import (
     read_rows,
 )
 from assets.run import CurrentRun, window_asset
-from lake.catalog import Lake
-from lake.history import LoadedSnapshot, whole_clusters, window_of
-from lake.tables import alerting, progress, quality
-from lake.typed_rows import typed_rows
 from spark.alerts.evaluation import evaluate
 from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.sources import SOURCES
+from tidemark.alerting.incidents.incident import Alert
+from tidemark.alerting.incidents.inhibition import HIDDEN
+from tidemark.alerting.incidents.repository import advance_incidents, current_incidents
+from tidemark.alerting.rules.model import Inhibition, Rule
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import alerting, progress, quality
+from tidemark.lake.typed_rows import typed_rows
+from tidemark.planning.history import LoadedSnapshot, whole_clusters, window_of
 
 EVALUATED = (
     *(source.table for source in SOURCES.values()),
@@ -122,7 +122,7 @@ def advance_by(
         rules: the alert rules now.
         snapshots: the snapshots, in order of time.
         known: loaded snapshots, also of the time before that evaluation needs, in order of time.
-        all_rules: see `alerting.incidents.life_cycle.advance`.
+        all_rules: see `tidemark.alerting.incidents.life_cycle.advance`.
         inhibitions: the inhibitions of the rule files.
     """
     changed = still_open = 0

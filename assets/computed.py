@@ -7,10 +7,10 @@ import dagster as dg
 from assets.metadata import written
 from assets.partitions import PARTITION, is_tick, partition_key
 from assets.run import CurrentRun, Run, window_asset
-from lake.clocks import HOUR, Window, floor_hour
-from lake.history import computed_ids
-from lake.run_plan import RunPlan
-from lake.tables import alerting, progress, quality
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.tables import alerting, progress, quality
+from tidemark.planning.history import computed_ids
+from tidemark.planning.run_plan import RunPlan
 
 COMPUTED = (
     quality.QUARANTINE,

@@ -12,12 +12,13 @@ from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window, floor_hour
-from lake.damaged_files import PUT_BACK
-from lake.failures import one_line
-from lake.history import raw_needed
-from lake.retention import (
+from spark.progress.timeline import thinned
+from spark.session.configuration import SparkResource
+from tidemark.host.failures import one_line
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.damaged_files import PUT_BACK
+from tidemark.lake.retention import (
     Retention,
     compaction,
     expiry,
@@ -28,11 +29,10 @@ from lake.retention import (
     remove_landed,
     remove_leftovers,
 )
-from lake.schema import Table
-from lake.tables import TABLES, progress, raw
-from settings.sections import HistorySettings
-from spark.progress.timeline import thinned
-from spark.session.configuration import SparkResource
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import TABLES, progress, raw
+from tidemark.planning.history import raw_needed
+from tidemark.settings.sections import HistorySettings
 
 MAINTENANCE = dg.AssetKey("maintenance")
 

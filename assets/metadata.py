@@ -5,9 +5,9 @@ from typing import Any
 
 import dagster as dg
 
-from lake.clocks import Window
-from lake.schema import Table, type_text
-from lake.tables import progress, quality
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table, type_text
+from tidemark.lake.tables import progress, quality
 
 OWNERS = ["team:tidemark"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import dagster as dg
 
-from lake import history
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window, ceil_hour, floor_hour
-from lake.retention import raw_since
-from lake.state import State
-from settings.sections import DEFAULT_HISTORY
+from tidemark.host.state import State
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window, ceil_hour, floor_hour
+from tidemark.lake.retention import raw_since
+from tidemark.planning import history
+from tidemark.settings.sections import DEFAULT_HISTORY
 
 
 def first_hour(days: int) -> datetime:

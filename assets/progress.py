@@ -15,13 +15,6 @@ from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS
 from assets.resources import ClientMachineResource, HealthResource
 from assets.run import CurrentRun, Run, window_asset
-from lake.clocks import Window, floor_hour
-from lake.conditions import all_of, one_of, window_filter
-from lake.history import window_of
-from lake.hourly_peaks import replace_peaks
-from lake.observation_steps import with_lacking
-from lake.tables import progress, quality, raw
-from lake.unreachable_brokers import united
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import MEASURED, PEAK, capacity
 from spark.progress.client_events import client_events
@@ -37,6 +30,13 @@ from spark.progress.subscriptions import subscriptions
 from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
 from spark.progress.topics import topics
+from tidemark.lake.clocks import Window, floor_hour
+from tidemark.lake.conditions import all_of, one_of, window_filter
+from tidemark.lake.tables import progress, quality, raw
+from tidemark.planning.history import window_of
+from tidemark.planning.hourly_peaks import replace_peaks
+from tidemark.planning.observation_steps import with_lacking
+from tidemark.planning.unreachable_brokers import united
 
 
 @window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)

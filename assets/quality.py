@@ -25,9 +25,9 @@ from expectations.validation_results import (
     results_without_rows,
     usable_suites,
 )
-from lake.run_plan import NOT_VALIDATED, Validation, outcomes_of, suspect_tables
-from lake.schema import Table
-from lake.tables import TABLES, quality, raw
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import TABLES, quality, raw
+from tidemark.planning.run_plan import NOT_VALIDATED, Validation, outcomes_of, suspect_tables
 
 VALIDATED = tuple(TABLES[name] for name in TICK_EXPECTATIONS)
 

@@ -27,12 +27,12 @@ from expectations.validation_results import (
     results_without_rows,
     usable_suites,
 )
-from lake.clocks import HOUR, Window, floor_hour
-from lake.run_plan import RunPlan, plan_run
-from lake.tables import TABLES, quality
-from settings.home import Home
-from settings.times import utc_instant
 from spark.session.configuration import SparkResource
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.tables import TABLES, quality
+from tidemark.planning.run_plan import RunPlan, plan_run
+from tidemark.settings.home import Home
+from tidemark.settings.times import utc_instant
 
 DATA_DOCS = dg.AssetKey("data_docs")
 

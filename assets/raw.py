@@ -7,17 +7,17 @@ from typing import Any
 
 import dagster as dg
 
-from alerting.incidents.repository import groups_with_incidents
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
-from lake.clocks import HOUR
-from lake.history import pending_after
-from lake.landing import SET_ASIDE, land
-from lake.loading import load
-from lake.tables import raw
-from rocketmq.records import Snapshot
+from tidemark.alerting.incidents.repository import groups_with_incidents
+from tidemark.lake.clocks import HOUR
+from tidemark.lake.landing import SET_ASIDE, land
+from tidemark.lake.loading import load
+from tidemark.lake.tables import raw
+from tidemark.planning.history import pending_after
+from tidemark.rocketmq.records import Snapshot
 
 LANDING = dg.AssetKey("landing")
 

@@ -12,19 +12,19 @@ from pyspark.sql import functions as F
 
 from expectations.copies import tables_with_unique_keys
 from expectations.quarantine import split
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.hourly_peaks import observed_an_hour_before
-from lake.nearest_queues import nearest_queues
-from lake.observation_steps import Step
-from lake.run_plan import NOT_VALIDATED, RunPlan, Validation
-from lake.schema import Table
-from lake.tables import progress, raw
 from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
 from spark.session.configuration import MANY_ROWS
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.planning.hourly_peaks import observed_an_hour_before
+from tidemark.planning.nearest_queues import nearest_queues
+from tidemark.planning.observation_steps import Step
+from tidemark.planning.run_plan import NOT_VALIDATED, RunPlan, Validation
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,

@@ -3,11 +3,11 @@
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from assets.reader import read_windows
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.replacement import around_files, rows_outside
-from lake.schema import Table
 from spark.columns import inside, resolved, stored_in
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table
+from tidemark.planning.replacement import around_files, rows_outside
 
 
 def clear_window(table: Table, window: Window, lake: Lake) -> int:

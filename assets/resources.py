@@ -14,27 +14,27 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from alerting.rules.files import RuleSet, read_rule_set, valid_rules, with_links
-from alerting.rules.model import Rule
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
-from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import Brought
 from expectations.declarations import Expectation
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.leases import RUN, HeldError, Lease
-from lake.recovery import recover
-from lake.upgrading import upgrade
-from rocketmq.records import Snapshot
-from settings import health, machines
-from settings.clusters import configured
-from settings.errors import SettingsError
-from settings.health import Override
-from settings.home import Home
-from settings.machines import Machine, MachineOverride, Sizing
-from settings.sections import DEFAULT_HISTORY, HistorySettings
+from tidemark.alerting.rules.files import RuleSet, read_rule_set, valid_rules, with_links
+from tidemark.alerting.rules.model import Rule
+from tidemark.collection.snapshots import NeverReachedError, take_snapshots
+from tidemark.host.leases import RUN, HeldError, Lease
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.recovery import recover
+from tidemark.lake.upgrading import upgrade
+from tidemark.rocketmq.records import Snapshot
+from tidemark.settings import health, machines
+from tidemark.settings.clusters import configured
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.health import Override
+from tidemark.settings.home import Home
+from tidemark.settings.machines import Machine, MachineOverride, Sizing
+from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
 
 GRACE_SECONDS = 20.0
 """Longest time for an interrupted run to end. It may wait for a response that never comes, as of

@@ -7,25 +7,25 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from alerting.incidents.incident import Alert, Evaluation, Incident
-from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.life_cycle import PIPELINE_KINDS, advance, is_current
-from alerting.rules.base import AppliedRule
-from alerting.rules.model import Inhibition, Rule
 from assets.reader import read_hours, read_windows
-from lake import history
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.conditions import any_of, window_filter
-from lake.history import LoadedSnapshot
-from lake.nearest_queues import listing_all_groups
-from lake.schema import Table
-from lake.tables import progress, raw
-from lake.typed_rows import typed_rows
 from spark.alerts.evaluation import EvaluatedRule, evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import GROUP_FEATURES, HISTORY, NO_OUTAGE, Outages, compares_growth
 from spark.alerts.sources import SOURCES
 from spark.session.configuration import SparkResource
+from tidemark.alerting.incidents.incident import Alert, Evaluation, Incident
+from tidemark.alerting.incidents.inhibition import HIDDEN
+from tidemark.alerting.incidents.life_cycle import PIPELINE_KINDS, advance, is_current
+from tidemark.alerting.rules.base import AppliedRule
+from tidemark.alerting.rules.model import Inhibition, Rule
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.conditions import any_of, window_filter
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
+from tidemark.lake.typed_rows import typed_rows
+from tidemark.planning import history
+from tidemark.planning.history import LoadedSnapshot
+from tidemark.planning.nearest_queues import listing_all_groups
 
 MOST_ROWS = 100_000
 """Rows that are evaluated at a time for incidents; their outcomes must fit into memory."""

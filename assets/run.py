@@ -13,9 +13,12 @@ from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader
 from assets.replacement import clear_window, write_window
-from lake.catalog import Lake
-from lake.retention import raw_since
-from lake.run_plan import (
+from spark.session.configuration import SparkResource
+from tidemark.lake.catalog import Lake
+from tidemark.lake.retention import raw_since
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import quality
+from tidemark.planning.run_plan import (
     RunPlan,
     Validation,
     outcomes_of,
@@ -23,11 +26,8 @@ from lake.run_plan import (
     suspect_tables,
     tables_with_quarantined_rows,
 )
-from lake.schema import Table
-from lake.tables import quality
-from lake.unreachable_brokers import read_quarantine
-from settings.sections import HistorySettings
-from spark.session.configuration import SparkResource
+from tidemark.planning.unreachable_brokers import read_quarantine
+from tidemark.settings.sections import HistorySettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from assets.partitions import run_hours
-from lake.processes import identity
+from tidemark.host.processes import identity
 
 PROCESS_TAG = "tidemark/process"
 

@@ -21,9 +21,9 @@ from bench.costs import ROOT, ROWS_OF_GROUP, Cost, Side, side
 from bench.made_up import CLUSTER, DAY, MadeUp
 from bench.pages import fetched, served
 from bench.soak import print_line
-from lake.catalog import Lake
-from lake.tables import raw
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import raw
+from tidemark.settings.home import Home
 
 MINUTES_OF_COMMIT = 120
 """More than a thousand commits of each table in 90 days."""

@@ -26,16 +26,16 @@ import orchestration
 from bench import report, standin
 from bench.past import CLUSTER, Past
 from bench.soak import TIDEMARK, print_line
-from lab.large import Large
-from lake.catalog import Lake
-from lake.clocks import HOUR, floor_hour
-from lake.landing import landed
-from lake.tables import alerting, progress, raw
-from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from orchestration.jobs import TICK
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.embedded import run_services
+from tidemark.lab.large import Large
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.landing import landed
+from tidemark.lake.tables import alerting, progress, raw
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 LIVE = "live"
 LARGE = Large(topics=25, groups=25)

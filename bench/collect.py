@@ -2,9 +2,9 @@
 
 ``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]
 [--exporter CHECKOUT]``, a checkout of Apache rocketmq-exporter that was built. It boots two real
-brokers that hold `lab.large.Large`, measures in turns, because machines drift, and writes its
-section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put into the
-brokers. Distance is a proxy before them; memory is measured by `bench.memory`.
+brokers that hold `tidemark.lab.large.Large`, measures in turns, because machines drift, and writes
+its section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put into
+the brokers. Distance is a proxy before them; memory is measured by `bench.memory`.
 """
 
 import argparse
@@ -23,18 +23,18 @@ import pyarrow.parquet as pq
 from bench import delayed, exporter, report
 from bench.bare import exchange
 from bench.tick import mqadmin
-from lab.cluster import LabCluster
-from lab.large import Large
-from lab.layout import free_port_base
-from lake.landing import land
-from rocketmq.admin import queue_stats, responses
-from rocketmq.collector import collect_snapshot
-from rocketmq.names import retry_topic
-from rocketmq.records import Snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.codes import RequestCode
-from rocketmq.wire.frame import Frame, decode_frame, encode_request
-from settings.home import Home
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.large import Large
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.landing import land
+from tidemark.rocketmq.admin import queue_stats, responses
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.names import retry_topic
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.wire.frame import Frame, decode_frame, encode_request
+from tidemark.settings.home import Home
 
 ROUND_TRIP = 0.001
 """Seconds to a broker that is not on the same machine."""

@@ -7,13 +7,13 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lake.catalog import CatalogConfig, Lake
-from lake.clocks import HOUR, Window, ceil_hour
-from lake.retention import compaction
-from lake.tables import TABLES
-from settings.home import Home
 from spark.session import engine
 from spark.session.configuration import open_session, session_config
+from tidemark.lake.catalog import CatalogConfig, Lake
+from tidemark.lake.clocks import HOUR, Window, ceil_hour
+from tidemark.lake.retention import compaction
+from tidemark.lake.tables import TABLES
+from tidemark.settings.home import Home
 
 FILES = 2
 """Least number of files of an hour that are joined."""

@@ -28,13 +28,13 @@ from bench.past import Past
 from bench.questions import ENGINES, FORMS, OBSERVED
 from bench.soak import TIDEMARK
 from bench.tick import STAGES, stage_seconds, step_seconds
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window, floor_hour
-from orchestration.instance import run_services
 from orchestration.instance.files import prepare
-from settings.environment import Settings
-from settings.home import Home
 from spark.session import engine
+from tidemark.embedded import run_services
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 QUESTION_HOURS = 12
 

@@ -23,11 +23,11 @@ import psutil
 import pyarrow.parquet as pq
 
 from bench.soak import TIDEMARK, print_line
-from lab import faults
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.landing import landed
-from settings.home import Home
+from tidemark.lab import faults
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.landing import landed
+from tidemark.settings.home import Home
 
 BROKERS = ("broker-a", "broker-b")
 REST_SECONDS = (10.0, 40.0)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from lab import jars
-from lab.layout import free_port_base
+from tidemark.lab import jars
+from tidemark.lab.layout import free_port_base
 
 _EVERY = timedelta(minutes=1)
 """Its own schedule: all of its tasks begin in second 15 of a minute."""

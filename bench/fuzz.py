@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rocketmq.admin import queue_stats
+from tidemark.rocketmq.admin import queue_stats
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 LARGEST = 4096
@@ -50,7 +50,7 @@ def main() -> None:
 
 def parser_target() -> Callable[[bytes], None]:
     """Both ways to read a body give the same."""
-    from rocketmq.wire import fastjson
+    from tidemark.rocketmq.wire import fastjson
 
     def outcome(read: Callable[[bytes], object], body: bytes) -> object:
         try:
@@ -68,7 +68,13 @@ def parser_target() -> Callable[[bytes], None]:
 
 def responses_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
-    from rocketmq.admin import broker_reports, client_responses, deep_requests, pop, responses
+    from tidemark.rocketmq.admin import (
+        broker_reports,
+        client_responses,
+        deep_requests,
+        pop,
+        responses,
+    )
 
     decoders: list[Callable[[bytes], object]] = [
         read
@@ -113,7 +119,7 @@ def require_holdable(value: object) -> None:
 
 def frame_target() -> Callable[[bytes], None]:
     """A stream gives the same frames however it is cut; only `FrameError` refuses it."""
-    from rocketmq.wire.frame import Frame, FrameError, take_frames
+    from tidemark.rocketmq.wire.frame import Frame, FrameError, take_frames
 
     def frames(stream: bytes, step: int) -> tuple[list[Frame], bool]:
         buffer, entries = bytearray(), []

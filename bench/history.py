@@ -25,8 +25,8 @@ from orchestration.in_process import tick
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, shrink
 from orchestration.sensors import MOST_FORGOTTEN
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 MINUTE = timedelta(minutes=1)
 FORGOTTEN_EVERY = 30

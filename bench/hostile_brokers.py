@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from bench import hostile_servers, standin
 from bench.report import machine, table, write_section
-from lab.large import Large
+from tidemark.lab.large import Large
 
 EVERY = 2.0
 """Seconds between two snapshots of either cluster."""
@@ -35,7 +35,7 @@ START_SECONDS = 120.0
 
 ROOT = Path(__file__).parent.parent
 
-COLLECT = "import sys; from tidemark.cli import main; main()"
+COLLECT = "import sys; from tidemark.cli.main import main; main()"
 
 
 @dataclass

@@ -15,7 +15,7 @@ from multiprocessing import Event
 from multiprocessing.synchronize import Event as Signal
 
 from bench.standin import in_process
-from rocketmq.wire.codes import RequestCode, ResponseCode
+from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
 
 CLUSTER = "DefaultCluster"
 BROKER = "broker-a"

@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from bench import report
-from lab.layout import free_port_base
+from tidemark.lab.layout import free_port_base
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 60.0
@@ -46,8 +46,8 @@ HOME = """
 import sys
 from datetime import UTC, datetime
 from bench.made_up import MadeUp
-from lake.catalog import Lake
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 end = datetime.now(UTC).replace(second=0, microsecond=0)
 made_up = MadeUp(5, 1, 5, 4, days=0.05, queue_days=0.05, end=end)
 made_up.write(Lake(Home.of(sys.argv[1])))
@@ -59,12 +59,12 @@ PLAN = """
 import inspect, json, sys, time
 from datetime import UTC, datetime
 from fastapi.testclient import TestClient
-from board.application import application
-from board.live_snapshots import LiveSnapshots
-from board.store import Store
-from lake.catalog import Lake
-from rocketmq.records import ConsumerOffset, Snapshot, Topic
-from settings.home import Home
+from tidemark.board.application import application
+from tidemark.board.live_snapshots import LiveSnapshots
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.rocketmq.records import ConsumerOffset, Snapshot, Topic
+from tidemark.settings.home import Home
 taken = Snapshot("shop", "remote", datetime.now(UTC), status="COMPLETE")
 taken.topics = [Topic("broker-a", "orders", 8, 8, 6, "NORMAL", "normal")]
 taken.consumer_offsets = [ConsumerOffset("broker-a", "billing", "orders", 0, None, 5)]
@@ -140,7 +140,7 @@ class Board:
     ) -> Iterator["Served"]:
         """Serve it with some settings."""
         port = free_port_base()
-        command = "from tidemark.cli import main; main()"
+        command = "from tidemark.cli.main import main; main()"
         limit = (files, files)
         with subprocess.Popen(
             [sys.executable, "-c", command, "serve", "--port", str(port)],

@@ -28,10 +28,10 @@ from bench.bare import exchange
 from bench.collect import Cost
 from bench.soak import TIDEMARK
 from bench.tick import mqadmin
-from lab.cluster import LabCluster
-from lab.large import Large
-from lab.layout import free_port_base
-from settings.home import Home
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.large import Large
+from tidemark.lab.layout import free_port_base
+from tidemark.settings.home import Home
 
 WORKING_SECONDS = 45
 """Seconds for which the workload runs before the first measurement."""

@@ -13,11 +13,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from alerting.incidents.incident import incident_id
 from bench import made_up_rows as made
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import TABLES, alerting, progress, quality, raw
+from tidemark.alerting.incidents.incident import incident_id
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import TABLES, alerting, progress, quality, raw
 
 CLUSTER = "shop"
 SERVICES = (

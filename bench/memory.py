@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 
 from bench import standin
-from collection.memory import use_system_allocator
-from lab.large import Large
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from settings.home import Home
+from tidemark.collection.memory import use_system_allocator
+from tidemark.lab.large import Large
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.home import Home
 
 SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
 """On two brokers some 200,000 rows of progress."""
@@ -26,7 +26,7 @@ SNAPSHOTS = 3
 def main() -> None:
     """Collect, land and print."""
     use_system_allocator()
-    from lake.landing import land  # imports Arrow
+    from tidemark.lake.landing import land  # imports Arrow
 
     rows = 0
     with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:

@@ -27,14 +27,14 @@ import pyarrow as pa
 
 from bench import report
 from bench.soak import TIDEMARK
-from board.metrics.endpoint import Metrics
-from board.metrics.feed import Feed
-from board.store import Store
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import progress, raw
-from settings.home import Home
-from settings.sections import MetricsSettings
+from tidemark.board.metrics.endpoint import Metrics
+from tidemark.board.metrics.feed import Feed
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.home import Home
+from tidemark.settings.sections import MetricsSettings
 
 CLUSTER = "bench"
 TOPICS = 400

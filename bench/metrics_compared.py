@@ -24,12 +24,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench import report
 from bench.exporter import built
 from bench.soak import TIDEMARK
-from board.metrics.endpoint import Facts, Metrics
-from lab import jars
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.tables import progress
-from settings.sections import MetricsSettings
+from tidemark.board.metrics.endpoint import Facts, Metrics
+from tidemark.lab import jars
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.tables import progress
+from tidemark.settings.sections import MetricsSettings
 
 WORKING_SECONDS = 45
 """Seconds for which the workload runs before the first read."""

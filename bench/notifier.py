@@ -19,17 +19,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
-from alerting.delivery.channels import AppriseChannel, Channel
-from alerting.delivery.outbox import EVERYWHERE, deliver
-from alerting.incidents.incident import Incident, Transition, incident_id
-from alerting.incidents.life_cycle import resolved
-from alerting.incidents.repository import save
-from alerting.rules.routing import Routing
 from bench.soak import print_line
-from lake.catalog import Lake
-from settings.home import Home
 from tests.support.notification_servers import serve
+from tidemark.alerting.delivery.channels import AppriseChannel, Channel
+from tidemark.alerting.delivery.outbox import EVERYWHERE, deliver
+from tidemark.alerting.incidents.incident import Incident, Transition, incident_id
+from tidemark.alerting.incidents.life_cycle import resolved
+from tidemark.alerting.incidents.repository import save
+from tidemark.alerting.rules.routing import Routing
+from tidemark.lake.catalog import Lake
 from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
+from tidemark.settings.home import Home
 
 RAISED = 3
 """Incidents a round; few enough that one message has all of them in full."""

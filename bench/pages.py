@@ -24,12 +24,12 @@ import psutil
 from bench import report
 from bench.made_up import CLUSTER, MadeUp, now
 from bench.soak import TIDEMARK
-from board.data_files import DataFiles
-from board.group_copies import GroupCopies
-from board.store import Store
-from lab.layout import free_port_base
-from lake.catalog import Lake
-from settings.home import Home
+from tidemark.board.data_files import DataFiles
+from tidemark.board.group_copies import GroupCopies
+from tidemark.board.store import Store
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 ROUNDS = 5
 POLL_SECONDS = 10.0

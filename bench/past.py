@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 import duckdb
 import pyarrow as pa
 
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import raw
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import raw
 
 CLUSTER = "large"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import duckdb
 
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.schema import Table
-from lake.tables import progress, raw
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.home import Home
 
 THREADS = 2
 LONGEST_GAP_MS = 600_000

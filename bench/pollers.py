@@ -19,7 +19,7 @@ from bench.costs import ROOT, Cost, Side
 from bench.made_up import CLUSTER, MadeUp
 from bench.pages import add_history_options, fetched, history, served
 from bench.soak import print_line
-from lake.clocks import HOUR
+from tidemark.lake.clocks import HOUR
 
 POLL_SECONDS = 10.0
 WARM_TICKS = 6

@@ -23,21 +23,21 @@ from pathlib import Path
 
 from bench.recorded_writes import Call, Disk, Lost, calls, put_in_place, record
 from bench.soak import CLUSTER, COMPARED, finish, print_line, rows_of, started_tick
-from lake.backup_folder import Contents, check_files, contents_of
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.clocks import HOUR, floor_hour
-from lake.landing import has_landed
-from lake.schema import Table
-from lake.tables import progress
-from orchestration.instance import forking
 from orchestration.instance.files import prepare
-from settings.home import Home
 from spark.session import engine
 from spark.session.engine import Engine
 from tests.support.cluster_history import Minute, put, snapshot
 from tests.support.homes import dagster_job
 from tests.support.homes import run as command
+from tidemark.embedded import forking
+from tidemark.lake.backup_folder import Contents, check_files, contents_of
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.landing import has_landed
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress
+from tidemark.settings.home import Home
 
 BEFORE = (Minute(0), Minute(5, unreachable="broker-b"), Minute(10))
 DURING = (Minute(15, impossible=True), Minute(20))

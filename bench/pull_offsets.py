@@ -15,13 +15,13 @@ from pathlib import Path
 
 from bench import report
 from bench.bare import exchange
-from lab.cluster import LabCluster
-from lab.large import Large
-from lab.layout import free_port_base
-from rocketmq.collector import collect
-from rocketmq.records import Snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.endpoint import split_endpoint
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.large import Large
+from tidemark.lab.layout import free_port_base
+from tidemark.rocketmq.collector import collect
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.endpoint import split_endpoint
 
 VERSIONS = ("5.5.0", "5.5.1")
 BEHIND = (1, 10, 10_000)

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alerting.delivery.channels import Channel
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.incident import Incident
-from alerting.incidents.life_cycle import acknowledged, resolved
-from alerting.incidents.repository import find, save
-from alerting.rules.files import read_rule_set
-from alerting.rules.routing import Routing
 from bench.notifier import LINE, counted, deliver_for_ever, deliverer, new_incident, present
 from bench.soak import print_line
-from lake.catalog import Lake
-from settings.home import Home
-from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, serve
+from tidemark.alerting.delivery.channels import Channel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.life_cycle import acknowledged, resolved
+from tidemark.alerting.incidents.repository import find, save
+from tidemark.alerting.rules.files import read_rule_set
+from tidemark.alerting.rules.routing import Routing
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
+from tidemark.settings.sections import NotificationSettings
 
 ROUTES = """\
 receivers:

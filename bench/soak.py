@@ -18,14 +18,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lake.catalog import Lake
-from lake.clocks import HOUR, floor_hour
-from lake.schema import Table
-from lake.tables import alerting, progress, raw
-from orchestration.instance import run_services
-from settings.environment import Settings
-from settings.home import Home
 from tests.support.cluster_history import COMPUTED, Minute, put, text_of
+from tidemark.embedded import run_services
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, raw
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 TIDEMARK = Path(sys.executable).with_name("tidemark")
 COMPARED = (*raw.ALL, *COMPUTED, alerting.INCIDENTS, progress.SNAPSHOTS)

@@ -21,16 +21,16 @@ import psutil
 from bench import report
 from bench.past import Past
 from bench.soak import print_line
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.clocks import HOUR, floor_hour
-from lake.tables import progress, raw
-from settings.home import Home
 from spark.session.configuration import partitions
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql
 from tests.support.spark_cluster import executor_settings, standalone
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.home import Home
 
 SLOTS = 2
 """Executors of the cluster, with one core each. The local engine has all cores of the machine."""

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from multiprocessing import Process
 from typing import Any
 
-from lab.large import Large
-from rocketmq.snapshot.broker_reading import EVERYWHERE
-from rocketmq.wire.codes import RequestCode, ResponseCode
+from tidemark.lab.large import Large
+from tidemark.rocketmq.snapshot.broker_reading import EVERYWHERE
+from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
 
 _STORED_AT = 1_795_252_923_864
 _RUNTIME = {"brokerVersionDesc": "V5_3_3", "commitLogDiskRatio": "0.21", "putTps": "1.0 1.0 1.0"}

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.outbox import deliver
 from bench import report
 from bench.compute import home_with_engine, tick
 from bench.past import Past
 from bench.tick import STAGES, stage_seconds
-from lake.catalog import Lake
-from lake.clocks import HOUR, floor_hour
-from lake.tables import alerting
 from tests.support.notification_servers import serve
+from tidemark.alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.tables import alerting
 
 RULES = 10
 NEVER = 10**15

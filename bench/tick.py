@@ -21,14 +21,14 @@ from pathlib import Path
 import dagster as dg
 
 from bench.soak import TIDEMARK
-from lab import jars
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.tables import progress
-from orchestration.instance import run_services
 from orchestration.instance.files import prepare
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.embedded import run_services
+from tidemark.lab import jars
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.tables import progress
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 _RECORDS = (progress.SNAPSHOTS,)
 

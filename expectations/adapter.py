@@ -17,8 +17,8 @@ from expectations.copies import row_json
 from expectations.declarations import NAME, Expectation
 from expectations.gx_suite import frame_definition
 from expectations.validation_results import ValidationResult, outcome
-from lake.decisions import Decision
-from lake.tables import TABLES
+from tidemark.lake.decisions import Decision
+from tidemark.lake.tables import TABLES
 
 SAMPLE_ROWS = 5
 """Violating rows that a validation result shows at most."""

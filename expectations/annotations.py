@@ -25,9 +25,9 @@ from expectations.annotation_columns import (
 from expectations.copies import marked_unique, with_copies
 from expectations.declarations import Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.clocks import HOUR
-from lake.decisions import Decision
-from lake.tables import TABLES
+from tidemark.lake.clocks import HOUR
+from tidemark.lake.decisions import Decision
+from tidemark.lake.tables import TABLES
 from tidemark.model.snapshots import SnapshotSource
 
 LAG_OF_OFFSETS_TYPE = (

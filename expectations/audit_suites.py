@@ -22,8 +22,8 @@ from expectations.declarations import (
     structural,
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.decisions import DROPPED, RELEASED, UNDONE
-from lake.tables import TABLES
+from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE
+from tidemark.lake.tables import TABLES
 from tidemark.model.assignments import AssignmentState
 from tidemark.model.consumption import ConsumeMode
 from tidemark.model.health import Health

@@ -20,7 +20,7 @@ from typing import Any
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.declarations import NAME, Expectation, Severity
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.tables import TABLES
+from tidemark.lake.tables import TABLES
 
 WHAT_TO_DO = "assign an ExpectationSuite to a variable, or return it from a function suite()"
 

@@ -11,7 +11,7 @@ from great_expectations.render.view.view import DefaultJinjaPageView
 from jinja2 import pass_context
 
 from expectations.gx_suite import great_expectations_context
-from settings.yaml_documents import printable
+from tidemark.settings.yaml_documents import printable
 
 
 class TextPageView(DefaultJinjaPageView):

@@ -16,8 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from expectations.annotation_columns import CONFLICT, COPIES, COPY, DECISION
-from lake.decisions import RELEASED
-from lake.schema import Table
+from tidemark.lake.decisions import RELEASED
+from tidemark.lake.schema import Table
 
 Severity = Literal["block", "quarantine", "warn"]
 

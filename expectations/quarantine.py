@@ -12,7 +12,7 @@ from expectations.annotations import annotate
 from expectations.copies import row_json
 from expectations.declarations import Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.decisions import Decision
+from tidemark.lake.decisions import Decision
 
 
 def split(

@@ -14,7 +14,7 @@ from expectations.declarations import (
     ordered,
     structural,
 )
-from lake.tables import TABLES
+from tidemark.lake.tables import TABLES
 from tidemark.model.queues import Condition
 from tidemark.model.snapshots import SnapshotStatus
 

@@ -23,8 +23,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
-from settings.fields import Strict
-from settings.yaml_documents import read_items
+from tidemark.settings.fields import Strict
+from tidemark.settings.yaml_documents import read_items
 
 
 class Tolerance(Strict, frozen=True):

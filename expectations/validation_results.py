@@ -7,8 +7,8 @@ from typing import Any
 
 from expectations.brought_suites import USABLE, Brought, Suite
 from expectations.declarations import Severity
-from lake.clocks import Window
-from lake.tables.quality import RESULTS
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables.quality import RESULTS
 
 
 @dataclass(frozen=True)

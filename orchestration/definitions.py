@@ -26,14 +26,14 @@ from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
 from expectations.brought_suites import read
-from lake.catalog_config import CatalogConfig
-from lake.shared import Shared
 from orchestration.jobs import jobs_with, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
-from settings.environment import Settings
-from settings.errors import SettingsError
-from settings.variables import warnings_of
+from tidemark.host.shared import Shared
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.variables import warnings_of
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
     landing,

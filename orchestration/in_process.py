@@ -12,24 +12,24 @@ import dagster as dg
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
 from assets.run_tags import process_tags
-from lake import clocks
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.clocks import Window
-from lake.failures import OURS, SERVER_GONE, essence
-from lake.landing import newest_landed
-from lake.landing_places import Landing
-from lake.replacement import parts
-from lake.state import State
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, rotate_logs
 from orchestration.instance.storage import opened_storage
 from orchestration.jobs import RECOMPUTE, TICK
-from settings.environment import Settings
+from tidemark.host.failures import OURS, SERVER_GONE, essence
+from tidemark.host.state import State
+from tidemark.lake import clocks
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.clocks import Window
+from tidemark.lake.landing import newest_landed
+from tidemark.lake.landing_places import Landing
+from tidemark.planning.replacement import parts
+from tidemark.settings.environment import Settings
 
 if TYPE_CHECKING:
-    from orchestration.instance.dagster_private import SerializableErrorInfo
+    from tidemark.embedded.dagster_private import SerializableErrorInfo
 
 MOST_FORGOTTEN = 3
 """Runs forgotten after each run of the command line, which may have no daemon to do it."""
@@ -131,9 +131,9 @@ def recompute(
 def remaining(state: State, window: Window) -> Window:
     """Return the remaining hours of a backfill: all, unless an equal backfill was stopped.
 
-    Each part of a backfill (`lake.replacement`) is a run, and a killed backfill repeats at most one. The
-    shared state records the computed parts until the backfill is complete, so that another host can
-    continue it.
+    Each part of a backfill (`tidemark.planning.replacement`) is a run, and a killed backfill
+    repeats at most one. The shared state records the computed parts until the backfill is complete,
+    so that another host can continue it.
 
     If the state is unreadable, all hours remain: to compute an hour again changes nothing.
     """

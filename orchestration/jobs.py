@@ -17,8 +17,8 @@ from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import DATA_DOCS, audit
 from assets.raw import LANDING
 from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
-from lake.tables import raw
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
+from tidemark.lake.tables import raw
 
 BEFORE_BACKFILLS = {"dagster/priority": "1"}
 """Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""

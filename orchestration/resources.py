@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 
-from alerting.rules.files import rules_path
 from assets.resources import (
     ClientMachineResource,
     CollectorResource,
@@ -18,12 +17,13 @@ from assets.resources import (
     RulesResource,
 )
 from assets.run import run_resource
-from lake.catalog_config import CatalogConfig
-from lake.retention import Retention
 from orchestration.instance.history import RunHistory
-from settings.environment import Settings
 from spark.session import engine
 from spark.session.configuration import LOCAL_MASTER, SparkResource, password_file, session_config
+from tidemark.alerting.rules.files import rules_path
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.retention import Retention
+from tidemark.settings.environment import Settings
 
 
 def resources(settings: Settings) -> dict[str, Any]:

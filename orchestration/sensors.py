@@ -6,30 +6,30 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from alerting.delivery.heartbeat import heartbeat
-from alerting.delivery.notification_log import OpenNotifications
-from alerting.delivery.outbox import Delivery, deliver
-from alerting.delivery.receivers import open_channels
-from alerting.delivery.silences import SilenceError, mutes, silences
-from alerting.incidents import self_monitoring as pipeline
-from alerting.incidents.removed import (
+from assets.metadata import key_of
+from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
+from assets.run_tags import OF_TIDEMARK
+from orchestration.instance.dead_runs import end_dead_runs
+from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
+from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
+from tidemark.alerting.delivery.heartbeat import heartbeat
+from tidemark.alerting.delivery.notification_log import OpenNotifications
+from tidemark.alerting.delivery.outbox import Delivery, deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.delivery.silences import SilenceError, mutes, silences
+from tidemark.alerting.incidents import self_monitoring as pipeline
+from tidemark.alerting.incidents.removed import (
     close_removed,
     close_undeclared,
     removed_clusters,
     without_result,
 )
-from alerting.incidents.repository import advance_incidents
-from alerting.rules.files import RuleSet
-from assets.metadata import key_of
-from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
-from assets.run_tags import OF_TIDEMARK
-from lake.catalog import Lake
-from lake.tables.alerting import NOTIFICATIONS
-from orchestration.instance.dead_runs import end_dead_runs
-from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
-from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
-from settings.sections import NotificationSettings
-from settings.times import utc_instant
+from tidemark.alerting.incidents.repository import advance_incidents
+from tidemark.alerting.rules.files import RuleSet
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables.alerting import NOTIFICATIONS
+from tidemark.settings.sections import NotificationSettings
+from tidemark.settings.times import utc_instant
 
 MOST_RUNS = 10
 """Runs that are searched at most for the last success."""

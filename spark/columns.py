@@ -8,8 +8,8 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
-from lake.clocks import Window
-from lake.tables import raw
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import raw
 
 SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """The snapshot of a row: its id, its instant and its cluster."""

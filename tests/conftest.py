@@ -20,15 +20,15 @@ import pytest
 from sqlalchemy import engine as databases
 from sqlalchemy import event
 
-from settings.home import Home
+from tidemark.settings.home import Home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lab.cluster import LabCluster
-    from lake.catalog import Lake
     from spark.session.engine import Engine
     from tests.support.homes import Warm
+    from tidemark.lab.cluster import LabCluster
+    from tidemark.lake.catalog import Lake
 
 # Fixtures import their modules themselves. The process that only hands out tests then starts a
 # second sooner, and every other process starts after it.
@@ -149,9 +149,9 @@ def spark_engine() -> "Engine":
     An engine gets its speed from what it did before, whoever needed it: to the tests of one
     process that of others is as good.
     """
-    from lake.catalog_config import CatalogConfig
-    from settings.sections import SparkSettings
     from spark.session import engine
+    from tidemark.lake.catalog_config import CatalogConfig
+    from tidemark.settings.sections import SparkSettings
 
     home = Home.of(os.environ[ENGINE_HOME])
     # For three homes at once; with the default of one, it sweeps its memory every minute.
@@ -180,8 +180,8 @@ def spark(spark_engine: "Engine", session_home: Home) -> "Iterator[SparkSession]
     A Spark of this process would resolve it again at every step of building it, which took longer
     than all else in these tests.
     """
-    from lake.catalog_config import CatalogConfig
     from spark.session.configuration import SparkResource, session_config
+    from tidemark.lake.catalog_config import CatalogConfig
 
     spark_engine.admit()
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
@@ -207,7 +207,7 @@ def child_of_another() -> Iterator[psutil.Process]:
 @pytest.fixture(scope="session")
 def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
     """A lake with all its tables and no rows, for copies alone."""
-    from lake.catalog import Lake
+    from tidemark.lake.catalog import Lake
 
     made = Lake(Home.of(tmp_path_factory.mktemp("empty") / "home"))
     made.catalog  # noqa: B018  makes the tables
@@ -224,8 +224,8 @@ def lake(tmp_path: Path, empty_lake: "Lake") -> "Lake":
 
 def boot(home: Path, version: str, workload: str | None = None) -> "Iterator[LabCluster]":
     """A cluster of two masters for as long as the caller needs it."""
-    from lab.cluster import LabCluster
-    from lab.layout import free_port_base
+    from tidemark.lab.cluster import LabCluster
+    from tidemark.lab.layout import free_port_base
 
     cluster = LabCluster.up(home, version=version, port_base=free_port_base())
     try:

@@ -14,20 +14,20 @@ import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
-from alerting.delivery.channels import AppriseChannel, Channel, LogChannel
-from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
-from alerting.delivery.mentions import without_mentions
-from alerting.delivery.templates import Words
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.tables import TABLES, alerting, progress
-from settings.yaml_documents import printable
 from tests.alerting.delivery.test_outbox import incident, notification
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
 from tests.support.notification_servers import mailbox, serve
 from tests.support.scrape import scraped
+from tidemark.alerting.delivery.channels import AppriseChannel, Channel, LogChannel
+from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
+from tidemark.alerting.delivery.mentions import without_mentions
+from tidemark.alerting.delivery.templates import Words
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import TABLES, alerting, progress
+from tidemark.settings.yaml_documents import printable
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -95,7 +95,7 @@ each_name = pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 @pytest.fixture(scope="module")
 def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A home in which each name is that of a group, a topic, a member, an event and a rule."""
-    from settings.home import Home
+    from tidemark.settings.home import Home
 
     lake = Lake(Home.of(tmp_path_factory.mktemp("hostile")))
     at = board_home.now()
@@ -263,7 +263,7 @@ def test_a_log_line_stays_one_line_of_json(name: str) -> None:
 def test_the_terminal_obeys_none(everywhere: Lake) -> None:
     from typer.testing import CliRunner
 
-    from tidemark.cli import app
+    from tidemark.cli.main import app
 
     runner = CliRunner()
     environment = {"TIDEMARK_HOME": str(everywhere.home.path), "COLUMNS": "300"}

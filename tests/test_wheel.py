@@ -22,7 +22,7 @@ def test_the_version_is_that_of_the_project(installed, tmp_path):
 
 
 def test_every_room_comes_from_the_wheel(installed, tmp_path):
-    code = "import lab, orchestration; print(lab.__file__, orchestration.__file__)"
+    code = "import orchestration, tidemark; print(orchestration.__file__, tidemark.__file__)"
     printed = run(installed / "python", "-c", code, folder=tmp_path)
     assert printed.stdout.count(str(installed.parent)) == 2, printed.stderr
 
@@ -30,9 +30,9 @@ def test_every_room_comes_from_the_wheel(installed, tmp_path):
 def test_the_workload_is_shipped(installed, tmp_path):
     folder = "Path(lab.__path__[0], 'workload')"
     names = f"sorted(path.name for path in {folder}.iterdir())"
-    code = f"import lab; from pathlib import Path; print(*{names})"
+    code = f"from tidemark import lab; from pathlib import Path; print(*{names})"
     printed = run(installed / "python", "-c", code, folder=tmp_path)
-    sources = sorted(path.name for path in (ROOT / "lab" / "workload").glob("*.java"))
+    sources = sorted(path.name for path in (ROOT / "tidemark" / "lab" / "workload").glob("*.java"))
     assert sources
     assert [name for name in printed.stdout.split() if name.endswith(".java")] == sources
 

@@ -1,4 +1,5 @@
-"""The `tidemark` command: its subcommands, checks of an installation, and the demo.
+"""Tidemark: how far every RocketMQ consumer has got, how late it is, and why.
 
-Arguments and output of commands belong here; code that computes, reads or stores does not.
+The rooms below hold everything but jobs, assets, Spark functions and expectations, which belong to
+`orchestration`, `assets`, `spark` and `expectations`. No module stands here itself.
 """

@@ -16,7 +16,6 @@ from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alerting.rules.files import ready_made_rules
 from bench import report
 from bench.alarms import verdicts
 from bench.alarms.clusters import (
@@ -29,8 +28,9 @@ from bench.alarms.clusters import (
 )
 from bench.alarms.monitor import monitor
 from bench.soak import print_line
-from lab import jars
-from lake.tables.alerting import INCIDENTS
+from tidemark.alerting.rules.files import ready_made_rules
+from tidemark.lab import jars
+from tidemark.lake.tables.alerting import INCIDENTS
 
 HEALTHY_SECONDS = 180.0
 """Time for which faulty groups are healthy first: more than the observations of health."""

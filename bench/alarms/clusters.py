@@ -11,12 +11,12 @@ from bench.alarms import members
 from bench.alarms.consumers import HEALTHY, Consumer
 from bench.alarms.faults import FAULTS, Fault
 from bench.soak import print_line
-from lab import faults as node_faults
-from lab.cluster import LabCluster
-from lab.grpc_clients import GrpcClients
-from lab.layout import free_port_base
-from lab.programs import Program
-from lab.remoting_clients import RemotingClients
+from tidemark.lab import faults as node_faults
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.layout import free_port_base
+from tidemark.lab.programs import Program
+from tidemark.lab.remoting_clients import RemotingClients
 
 HEALTHY_CLUSTER, SICK_CLUSTER = "healthy", "sick"
 BROKER = "broker-a"

@@ -56,7 +56,7 @@ class Consumer:
         rate: messages a second to its topic.
         burst: messages that come at once with each burst.
         tags: of the messages, in turn.
-        behaviour: how members handle messages, see ``lab/shared/Behaviour.java``.
+        behaviour: how members handle messages, see ``tidemark/lab/shared/Behaviour.java``.
         threads: of each member.
         options: of each member, see `RemotingClients.consume`.
     """

@@ -3,9 +3,9 @@
 import time
 
 from bench.alarms.consumers import Consumer, Mode
-from lab.grpc_clients import GrpcClients
-from lab.layout import LabError
-from lab.remoting_clients import RemotingClients
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.layout import LabError
+from tidemark.lab.remoting_clients import RemotingClients
 
 MESSAGE_GROUPS = 8
 INVISIBLE_SECONDS = 20

@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bench.soak import TIDEMARK, print_line
-from lab.cluster import LabCluster
-from lake.catalog import Lake
-from orchestration.instance import run_services
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.embedded import run_services
+from tidemark.lab.cluster import LabCluster
+from tidemark.lake.catalog import Lake
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 TICK_SECONDS = 900
 OURS = ("TIDEMARK_", "DAGSTER_", "SPARK_")

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperArgument, TyperGroup
 
 from docs.generate.markdown import code, page, table
-from tidemark.cli import app
+from tidemark.cli.main import app
 
 COMPLETION = {"--install-completion", "--show-completion"}
 """Options of the shell that typer adds to every command."""

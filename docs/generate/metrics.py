@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from board.metrics.declaration import FAMILIES, Metric, Source, metrics_of
-from board.metrics.endpoint import SOURCES
 from docs.generate.markdown import code, page, table
-from settings.environment import variable_of
+from tidemark.board.metrics.declaration import FAMILIES, Metric, Source, metrics_of
+from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.settings.environment import variable_of
 
 EXPRESSIONS = Path(__file__).parents[2] / "deploy" / "prometheus" / "known-expressions.yml"
 

@@ -1,7 +1,7 @@
-"""The page on the meaning of each number, from `rocketmq.consume_modes`."""
+"""The page on the meaning of each number, from `tidemark.rocketmq.consume_modes`."""
 
 from docs.generate.markdown import code, page, table
-from rocketmq.consume_modes import COVERS, NUMBERS, Cell, Certainty, Kind, Number
+from tidemark.rocketmq.consume_modes import COVERS, NUMBERS, Cell, Certainty, Kind, Number
 
 _COLUMNS = ("number", "is", "from", "why")
 

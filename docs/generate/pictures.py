@@ -18,12 +18,12 @@ import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 
 from bench.made_up import CLUSTER
-from board.application import application
-from board.store import Store
 from docs.generate import scene
-from lab.layout import free_port_base
-from lake.catalog import Lake
-from settings.home import Home
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 FOLDER = Path(__file__).parent.parent / "pictures"
 WIDE, PHONE = (1280, 800), (390, 844)

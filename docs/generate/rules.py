@@ -2,11 +2,11 @@
 
 from typing import Any, get_args
 
-from alerting.rules.base import BaseRule
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from alerting.rules.kinds import KINDS, Kind
-from alerting.rules.model import Rule
 from docs.generate.markdown import code, page, table
+from tidemark.alerting.rules.base import BaseRule
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.alerting.rules.kinds import KINDS, Kind
+from tidemark.alerting.rules.model import Rule
 
 ROWS = {
     "groups": "each group on each topic (`progress.groups`)",
@@ -43,7 +43,7 @@ def rules_page() -> str:
     ]
     return page(
         "Ready-made rules",
-        "The rules of `alerting/rules/ready_made/default.yaml`. They hold unless "
+        "The rules of `tidemark/alerting/rules/ready_made/default.yaml`. They hold unless "
         "`TIDEMARK_RULES` names other rules.",
         table(("rule", "kind", "severity", "threshold", "description"), rows),
     )

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from alerting.delivery.silences import silence
 from bench.made_up import CLUSTER, MadeUp, incident, notification, now, row
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import alerting, progress, quality, raw
+from tidemark.alerting.delivery.silences import silence
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, quality, raw
 
 LONG_GROUP = "payments-settlement-archiver-eu-west-1"
 LONG_TOPIC = "payments.settlement-confirmed_v2"

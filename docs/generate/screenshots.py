@@ -15,8 +15,8 @@ from playwright.sync_api import sync_playwright
 from bench.made_up import CLUSTER
 from docs.generate import scene
 from docs.generate.pictures import picture, served
-from lake.catalog import Lake
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 SCHEMES: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "1440": ((1440, 900), {}),

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from docs.generate.markdown import code, page, table
-from settings.environment import Settings, variable_of
+from tidemark.settings.environment import Settings, variable_of
 
 INTRODUCTION = """\
 Every setting is an environment variable, read once when a process starts. The files of clusters,

@@ -1,10 +1,10 @@
-"""The pages of tables and expectations, from `lake.tables` and the suites."""
+"""The pages of tables and expectations, from `tidemark.lake.tables` and the suites."""
 
 from docs.generate.markdown import code, page, table
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.schema import Table, type_text
-from lake.tables import TABLES
+from tidemark.lake.schema import Table, type_text
+from tidemark.lake.tables import TABLES
 
 NAMESPACES = {
     "raw": "What was read, as it was read.",

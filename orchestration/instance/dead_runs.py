@@ -13,7 +13,7 @@ import dagster as dg
 import psutil
 
 from assets.run_tags import LONGEST_TAG, process_of
-from lake.processes import is_of_this_host, named
+from tidemark.host.processes import is_of_this_host, named
 
 KILL_SECONDS = 20
 """Longest time for an interrupted run to end by itself. A kill loses nothing: the next tick

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from settings.home import Home, remove_unfinished, write_whole
+from tidemark.settings.home import Home, remove_unfinished, write_whole
 
 MARK = "# Written by Tidemark"
 
@@ -25,12 +25,12 @@ concurrency:
       - key: dagster/backfill
         limit: 1
 event_log_storage:
-  module: orchestration.instance.event_log
+  module: tidemark.embedded.event_log
   class: EventLog
   config:
     base_dir: {folder}
 run_launcher:
-  module: orchestration.instance.launcher
+  module: tidemark.embedded.launcher
   class: ForkingRunLauncher
 run_retries:
   enabled: true

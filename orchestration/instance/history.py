@@ -15,7 +15,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.run_tags import OF_TIDEMARK
-from settings.home import Home
+from tidemark.settings.home import Home
 
 ENDED = (
     dg.DagsterRunStatus.SUCCESS,
@@ -23,7 +23,7 @@ ENDED = (
     dg.DagsterRunStatus.CANCELED,
 )
 
-EMBEDDED_LOG = "orchestration.instance.event_log"
+EMBEDDED_LOG = "tidemark.embedded.event_log"
 
 SECONDS = 5.0
 """Longest time of one call, which a sensor makes while others wait."""
@@ -83,7 +83,7 @@ def _forget(instance: dg.DagsterInstance, run_id: str) -> None:
     with suppress(NotImplementedError):
         instance.compute_log_manager.delete_logs(prefix=[run_id])
     if is_embedded(instance):
-        from orchestration.instance.dagster_private import forget_run
+        from tidemark.embedded.dagster_private import forget_run
 
         forget_run(instance, run_id)
     else:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy.exc import DatabaseError
 
-from lake.failures import essence
+from tidemark.host.failures import essence
 
 _REMOVED = re.compile(
     "no such table|unable to open database|readonly database|disk image is malformed"

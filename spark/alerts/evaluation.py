@@ -1,9 +1,9 @@
 """Evaluation of alert rules: ``alerting.alerts`` from the rows that alert rules compare.
 
 An alert rule compares numbers of one row, so a tick reads only its own window. Two exceptions reach
-further back: growth (`spark.alerts.group_features`) and group features (`spark.alerts.group_features`).
-How long an alert rule has been true matters to the life cycle of incidents only
-(`alerting.incidents.life_cycle`).
+further back: growth (`spark.alerts.group_features`) and group features
+(`spark.alerts.group_features`). How long an alert rule has been true matters to the life cycle of
+incidents only (`tidemark.alerting.incidents.life_cycle`).
 
 Unknown is neither true nor false: an observation without the number gives no alert and resolves no
 incident. A lower bound, as an incomplete sum is one (a broker was unreachable), is enough above
@@ -19,11 +19,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.bounds import bound_in_sql
-from lake.clocks import Window
-from lake.schema import Table
-from lake.tables.alerting import ALERTS
-from rocketmq.names import RETRY_PREFIX
 from spark.alerts.group_features import (
     NO_OUTAGE,
     GroupFeature,
@@ -35,6 +30,11 @@ from spark.alerts.group_features import (
 )
 from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
 from spark.columns import inside, matches, with_new
+from tidemark.lake.bounds import bound_in_sql
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table
+from tidemark.lake.tables.alerting import ALERTS
+from tidemark.rocketmq.names import RETRY_PREFIX
 
 Match = Mapping[str, tuple[str, ...]]
 """Column name to globs (``*``, ``?``), of which one must match."""

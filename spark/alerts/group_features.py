@@ -12,14 +12,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import MICROSECOND, Window
-from lake.history import LoadedSnapshot
-from lake.schema import Table
-from lake.tables import progress, raw
-from settings.constants import MEMORY
 from spark.columns import with_new
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
 from tidemark.model.assignments import AssignmentState
 from tidemark.model.queues import EventKind
+from tidemark.planning.history import LoadedSnapshot
+from tidemark.settings.constants import MEMORY
 
 GROWTH = "_growth"
 """Ending of a column that holds the growth of the column named before it."""
@@ -29,7 +29,7 @@ HISTORY = timedelta(minutes=10)
 
 Outages = Mapping[str, LoadedSnapshot]
 """By id of a snapshot, the last complete snapshot of its cluster, where that is longer ago than
-`HISTORY` (`lake.history.complete_before`)."""
+`HISTORY` (`tidemark.planning.history.complete_before`)."""
 
 NO_OUTAGE: Outages = {}
 

@@ -8,12 +8,12 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.schema import Table
-from lake.tables.progress import GROUPS, TOPICS
-from lake.tables.raw import BROKERS, SNAPSHOTS
-from rocketmq.names import CONNECTIONS
 from spark.columns import with_new
+from tidemark.lake.schema import Table
+from tidemark.lake.tables.progress import GROUPS, TOPICS
+from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.rocketmq.names import CONNECTIONS
 
 MANY = 10
 """Failed requests about single topics or groups from which the broker counts as unreachable."""
@@ -34,7 +34,7 @@ IMPOSSIBLE = "offsets below 0"
 """Text in the message of a problem with a response that was read."""
 
 REPEATED = r"\((\d+) more requests failed\)$"
-"""Count in a problem of those that it represents (`rocketmq.snapshot.problems.Problems`)."""
+"""Count of the problems that one represents, see `tidemark.rocketmq.snapshot.problems`."""
 
 _MEASUREMENTS = [
     name

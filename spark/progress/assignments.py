@@ -14,13 +14,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
-from rocketmq.allocation import AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, READABLE, VIRTUAL_NODES
 from spark.columns import inside, reaching_back
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_users
+from tidemark.lake.clocks import Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
 from tidemark.model.assignments import AssignmentState
+from tidemark.rocketmq.allocation import (
+    AVG,
+    AVG_BY_CIRCLE,
+    CONSISTENT_HASH,
+    READABLE,
+    VIRTUAL_NODES,
+)
 
 
 def expected_owners() -> Column:
@@ -118,10 +124,10 @@ def assignments(
 
     Returns:
         One row per snapshot, group with a reporting member, topic and queue, with the columns of
-        `lake.tables.progress.ASSIGNMENTS`. Queues are the readable ones and others that members
-        hold. Such others show that members have another route than the snapshot (a broker is
-        unreachable from here, or the topic has just changed), so the expected owners of the topic
-        are unknown.
+        `tidemark.lake.tables.progress.ASSIGNMENTS`. Queues are the readable ones and others that
+        members hold. Such others show that members have another route than the snapshot (a broker
+        is unreachable from here, or the topic has just changed), so the expected owners of the
+        topic are unknown.
     """
     users_own = of_users(system_topics)
     owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & users_own).select(

@@ -21,13 +21,13 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.tables import progress
-from settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.throughput import NEGLIGIBLE
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
 from tidemark.model.health import Health
+from tidemark.settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 
 PEAK = timedelta(days=7)
 """Time in which the largest rate of production is searched: inputs need ``progress.peaks`` of this
@@ -91,7 +91,7 @@ def capacity(
 
     Returns:
         One row per snapshot, group and topic with statistics from a member, with the columns of
-        `lake.tables.progress.CAPACITY`.
+        `tidemark.lake.tables.progress.CAPACITY`.
     """
     measured = _measured(client_topics).where(inside(window))
     members = _members(clients, measured, client_queues)

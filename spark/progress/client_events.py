@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
 from spark.columns import SNAPSHOT, at_least_zero, inside, milliseconds
 from spark.progress.events import CLIENT_RESTARTED, member_changes
 from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
+from tidemark.lake.clocks import Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
 from tidemark.model.assignments import AssignmentState
 from tidemark.model.queues import EventKind
 
@@ -65,7 +65,7 @@ def client_events(
         system_topics: system topics that their names do not show, by cluster.
 
     Returns:
-        One row per event with the columns of `lake.tables.progress.EVENTS`.
+        One row per event with the columns of `tidemark.lake.tables.progress.EVENTS`.
     """
     reports = _reports(client_queues.where(of_users(system_topics)), clients)
     changes = _owner_changes(assignments, window)

@@ -5,7 +5,7 @@ signs then show POP: counters of acknowledgements, POP retry topics, and subscri
 group's retry topic, to which a pulling member in cluster mode subscribes. A sign is remembered for
 `REMEMBERED`, because members may leave while popped messages are in flight.
 
-`rocketmq.consume_modes` states the meaning of the numbers for each kind of consumption.
+`tidemark.rocketmq.consume_modes` states the meaning of the numbers for each kind of consumption.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rocketmq import names
-from rocketmq.consume_modes import (
+from spark.progress.keys import GROUP_TOPIC_HISTORY
+from spark.progress.retry_topics import pop_retry_readings
+from tidemark.model.consumption import ConsumeMode
+from tidemark.rocketmq import names
+from tidemark.rocketmq.consume_modes import (
     IS_BOUND,
     NUMBERS,
     PULLS,
@@ -28,9 +31,6 @@ from rocketmq.consume_modes import (
     ReadyFrom,
     ready_from,
 )
-from spark.progress.keys import GROUP_TOPIC_HISTORY
-from spark.progress.retry_topics import pop_retry_readings
-from tidemark.model.consumption import ConsumeMode
 
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 
@@ -38,7 +38,7 @@ POP_COUNTERS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
 """Counters of messages acknowledged, and of calls that popped some; no other group has them."""
 
 GRPC_CLIENT_ID = r"@\d+@\d+@[0-9A-Za-z]+$"
-"""End of the client id of every gRPC client, see `rocketmq.snapshot.online.speaks_grpc`."""
+"""End of the client id of every gRPC client, see `tidemark.rocketmq.snapshot.online`."""
 
 POP_CLIENT, PULLING_CLIENT = "CONSUME_POP", "CONSUME_ACTIVELY"
 
@@ -123,7 +123,7 @@ def consume_mode() -> Column:
 
 
 def consume_kind() -> Column:
-    """Return the `Kind` of a row with ``consume_mode``, as `rocketmq.consume_modes.kind_of` does.
+    """Return the `Kind` of a row with ``consume_mode``; `kind_of` does so without Spark.
 
     The row has ``request_mode``, ``sign_now``, ``is_orderly`` of its group, and
     ``pops_move_pulls`` of its broker.

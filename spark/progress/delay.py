@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
 from spark.columns import KEY_HASH, QUEUE, at_least_zero, is_before, milliseconds, with_new
 from spark.progress.timeline import RUN
+from tidemark.lake.clocks import Window
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
 
@@ -27,7 +27,7 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
         learned: rows of `learned_before`; None where nothing is known from before.
 
     Returns:
-        The rows with the time columns of `lake.tables.progress.QUEUES`.
+        The rows with the time columns of `tidemark.lake.tables.progress.QUEUES`.
     """
     return (
         _with_store_times(with_new(rows, _offsets_to_date()), grown, learned)

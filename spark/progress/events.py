@@ -8,14 +8,14 @@ snapshot of a cluster, or on a broker that was unreachable for longer than a day
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.observation_steps import EVERY
-from lake.system_topics import NamedTopics
-from lake.tables import progress
 from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.consume_modes import is_lite
 from spark.progress.keys import topic_of_users
 from spark.progress.timeline import without_skew
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
+from tidemark.planning.observation_steps import EVERY
 
 
 def with_evidence(
@@ -115,13 +115,15 @@ def topic_events(
     Args:
         topics: ``raw.topics`` of the window and of every ``previous_snapshot_id``.
         queue_offsets: valid ``raw.queue_offsets`` of them.
-        steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
+        steps: the window's steps, one row each, with the fields of
+            `tidemark.planning.observation_steps.Step`.
         system_topics: system topics that their names do not show, by cluster.
 
     Returns:
         One row per step and topic with fewer ``read_queues``, with the columns of
-        `lake.tables.progress.EVENTS`. ``messages`` are those of the queues in between; as they
-        were before, where the later snapshot does not have them, as of queues without a commit.
+        `tidemark.lake.tables.progress.EVENTS`. ``messages`` are those of the queues in between; as
+        they were before, where the later snapshot does not have them, as of queues without a
+        commit.
     """
     seen = F.broadcast(steps.where("NOT down"))
     now = topics.select("snapshot_id", "broker", "topic", F.col("read_queues").alias("now"))
@@ -207,10 +209,11 @@ def events(
         clients: ``raw.clients`` of them.
         brokers: ``raw.brokers`` of the same observations.
         stats: ``raw.broker_stats`` of the window.
-        steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
+        steps: the window's steps, one row each, with the fields of
+            `tidemark.planning.observation_steps.Step`.
 
     Returns:
-        One row per transition, with the columns of `lake.tables.progress.EVENTS`.
+        One row per transition, with the columns of `tidemark.lake.tables.progress.EVENTS`.
     """
     seen = steps.where("NOT down")
     compared = with_evidence(_compared(queues, seen), groups, clients, brokers, stats)

@@ -11,11 +11,11 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from settings.sections import DEFAULT_HISTORY
 from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum, with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.subscriptions import ALL_TAGS, meaning
 from spark.progress.throughput import SERVED, seconds
+from tidemark.settings.sections import DEFAULT_HISTORY
 
 Z = 1.959963984540054
 """Standard deviations that hold 95 % of a normal distribution."""
@@ -45,7 +45,7 @@ NOTHING = Evidence()
 def with_filtered_lag(
     groups: DataFrame, queues: DataFrame, clients: DataFrame, evidence: Evidence
 ) -> DataFrame:
-    """Add the columns of `lake.tables.progress.FILTERING`.
+    """Add the columns of `tidemark.lake.tables.progress.FILTERING`.
 
     When members differ, brokers filter by the last heartbeat of any of them, so no sample applies.
     Without a subscribed member the share is unknown.

@@ -4,10 +4,10 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from settings.constants import OBSERVATIONS
 from spark.columns import with_new
 from spark.progress.consume_modes import POP, is_lite
 from spark.progress.keys import GROUP_TOPIC_HISTORY
+from tidemark.settings.constants import OBSERVATIONS
 
 
 def group_progress(rows: DataFrame) -> DataFrame:

@@ -38,7 +38,7 @@ def group_members(clients: DataFrame) -> DataFrame:
 
 
 def _version_order() -> Column:
-    """Return an array that orders versions as `rocketmq.names.version_order` does."""
+    """Return an array that orders versions as `tidemark.rocketmq.names.version_order` does."""
     version = F.col("version")
     numbers = F.transform(
         F.regexp_extract_all(version, F.lit(r"(\d+)"), 1), lambda text: text.try_cast("bigint")

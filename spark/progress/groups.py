@@ -10,10 +10,6 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
-from rocketmq import names
 from spark.columns import at_least_zero, inside, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
@@ -39,7 +35,11 @@ from spark.progress.unknown_queues import (
     queues_with_invalid_rows_only,
     unreachable_messages,
 )
+from tidemark.lake.clocks import Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
 from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource, SnapshotStatus
+from tidemark.rocketmq import names
 
 HEALTH = {column.name for column in progress.HEALTH}
 """Columns that need several observations; `spark.progress.health` adds them."""
@@ -78,8 +78,8 @@ def groups(
         witnesses: other reports of messages in flight.
 
     Returns:
-        One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
-        except `HEALTH`.
+        One row per snapshot, group and topic, with the columns of
+        `tidemark.lake.tables.progress.GROUPS` except `HEALTH`.
     """
     raw = replace(raw, consumer_offsets=_without_client_files(raw))
     users_own = of_users(system_topics)

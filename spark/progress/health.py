@@ -1,11 +1,12 @@
 """Health of every group on every topic: the rules of its states, in the order they are tried.
 
 The first true rule gives the state. `RULES_OF_TROUBLE` and `RULES_OF_CALM` are their order,
-`settings.health.Thresholds` has the thresholds, and `spark.progress.health_reasons` the words.
+`tidemark.settings.health.Thresholds` has the thresholds, and `spark.progress.health_reasons` the
+words.
 
-Health follows from the last `settings.constants.OBSERVATIONS` observations of a group on a topic
-and from nothing before them, so a tick that reads only these and a backfill of a year give the same
-rows.
+Health follows from the last `tidemark.settings.constants.OBSERVATIONS` observations of a group on a
+topic and from nothing before them, so a tick that reads only these and a backfill of a year give
+the same rows.
 
 Lag alone is no alarm. A queue is *standing* when it has lagged for longer than a healthy consumer
 takes to commit and its commit has not advanced in any of these observations. One new message on a
@@ -23,9 +24,6 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from rocketmq.names import RETRY_PREFIX
-from settings.health import DEFAULTS, Override, Thresholds
 from spark.columns import inside, matches, milliseconds, with_new
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
@@ -33,7 +31,10 @@ from spark.progress.group_progress import group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import queue_progress
+from tidemark.lake.clocks import Window
 from tidemark.model.health import Health, HealthReason
+from tidemark.rocketmq.names import RETRY_PREFIX
+from tidemark.settings.health import DEFAULTS, Override, Thresholds
 
 Threshold = Callable[[str], Column]
 """Returns the threshold of that name, as it holds for a row."""
@@ -225,14 +226,15 @@ def with_health(
         queues: ``progress.queues`` of the window and of the observations before it.
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
         numbers: ``snapshot_id, number, counts_for``, one row per
-            `lake.recent_observations.Observation`. A snapshot of several tracks has several rows;
-            its health is that of the one that counts for itself.
+            `tidemark.planning.recent_observations.Observation`. A snapshot of several tracks has
+            several rows; its health is that of the one that counts for itself.
         window: the window to compute.
         thresholds: of groups that no override matches.
         overrides: thresholds of some groups; the first that matches applies.
 
     Returns:
-        One row per row of `groups`, with its columns and those of `lake.tables.progress.HEALTH`.
+        One row per row of `groups`, with its columns and those of
+        `tidemark.lake.tables.progress.HEALTH`.
     """
     counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
     threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
@@ -277,7 +279,7 @@ def threshold_column(name: str, defaults: Thresholds, overrides: Sequence[Overri
     """Return a threshold for each row.
 
     Args:
-        name: a field of `settings.health.Thresholds`.
+        name: a field of `tidemark.settings.health.Thresholds`.
         defaults: of groups that no override matches.
         overrides: the first that matches a row applies.
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lake.bounds import Bound
-from lake.schema import type_text
-from lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
+from tidemark.lake.bounds import Bound
+from tidemark.lake.schema import type_text
+from tidemark.lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
 
 NAMED_QUEUES = 5

@@ -4,14 +4,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
-from rocketmq import names
-from rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 from spark.columns import inside
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, of_users
+from tidemark.lake.clocks import Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
 from tidemark.model.assignments import IdleReason
+from tidemark.rocketmq import names
+from tidemark.rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 
 
 def idle_clients(
@@ -27,8 +27,8 @@ def idle_clients(
 
     Returns:
         One row per snapshot, member that reports to hold no queue, and topic it subscribes to, with
-        the columns of `lake.tables.progress.IDLE_CLIENTS`. Retry topics are left out: with one
-        queue per broker they always leave members idle.
+        the columns of `tidemark.lake.tables.progress.IDLE_CLIENTS`. Retry topics are left out: with
+        one queue per broker they always leave members idle.
     """
     retry = F.col("topic").startswith(names.RETRY_PREFIX)
     of_topics = (

@@ -3,9 +3,9 @@
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lake.system_topics import NamedTopics
-from rocketmq import names
 from spark.columns import QUEUE, SNAPSHOT
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.rocketmq import names
 
 
 def of_users(named: NamedTopics = ()) -> Column:

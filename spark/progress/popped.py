@@ -2,7 +2,7 @@
 
 Offsets of POP show neither. Brokers count both for the last minute, remoting clients report their
 unacknowledged messages, and brokers with a Prometheus endpoint report messages in flight.
-`rocketmq.consume_modes` states how far each of these reports can be trusted.
+`tidemark.rocketmq.consume_modes` states how far each of these reports can be trusted.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rocketmq import names
-from rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
 from spark.columns import at_least_zero, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
+from tidemark.rocketmq import names
+from tidemark.rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
 
 ACKNOWLEDGED, CHECKPOINTS, SERVED = "GROUP_ACK_NUMS", "GROUP_CK_NUMS", "GROUP_GET_NUMS"
 """Counters of acknowledgements and renewals, of pops and renewals, and of messages handed out.

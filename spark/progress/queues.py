@@ -9,12 +9,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
-from lake.tables import raw as raw_tables
-from rocketmq.consume_modes import Witness
-from settings.sections import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     HASHED,
     KEY_HASH,
@@ -57,8 +51,14 @@ from spark.progress.timeline import (
     without_skew,
 )
 from spark.progress.unknown_queues import SNAPSHOT_QUEUE, unreachable_queues
+from tidemark.lake.clocks import Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
+from tidemark.lake.tables import raw as raw_tables
 from tidemark.model.queues import Condition
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.rocketmq.consume_modes import Witness
+from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
 
 FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
 FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
@@ -125,8 +125,8 @@ def queues(
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
         sources: as for `spark.progress.timeline.with_source`.
-        nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
-            offsets of clients' files.
+        nearest: one row per `tidemark.planning.nearest_queues.NearestQueues`; None where the window
+            holds no offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
         system_topics: system topics that their names do not show, by cluster.
         earlier: ``progress.queues`` of the previous observations, whose store times and consume
@@ -134,8 +134,8 @@ def queues(
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
-        of `lake.tables.progress.QUEUES`, without system topics and groups, and without queues that
-        consumers cannot reach.
+        of `tidemark.lake.tables.progress.QUEUES`, without system topics and groups, and without
+        queues that consumers cannot reach.
     """
     since = None if timeline is None else window
     ours = by_our_clock(_by_queue(raw.queue_offsets), raw.brokers)

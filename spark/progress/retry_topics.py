@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rocketmq import names
+from tidemark.rocketmq import names
 
 POP_SEPARATORS = ("_", "+")
 """Separators of group and topic in the name of a POP retry topic, in both namings."""

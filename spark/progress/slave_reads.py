@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.tables import progress
 from spark.columns import SNAPSHOT, inside, milliseconds
 from spark.progress.events import ONLY_OF_CLIENTS
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
 
 HISTORY = timedelta(hours=1)
@@ -83,7 +83,7 @@ def slave_read_events(
         window: the window to compute.
 
     Returns:
-        One row per event with the columns of `lake.tables.progress.EVENTS`.
+        One row per event with the columns of `tidemark.lake.tables.progress.EVENTS`.
     """
     order = SparkWindow.partitionBy("cluster", "broker").orderBy("observed_at", "snapshot_id")
     counts = (

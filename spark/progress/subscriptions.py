@@ -9,11 +9,11 @@ report one subscription for the whole group; only members report their own
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.tables import progress
-from rocketmq import names
 from spark.columns import inside
 from spark.progress.keys import GROUP
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
+from tidemark.rocketmq import names
 
 DIFFERENCES = ("TOPICS", "EXPRESSION", "EXPRESSION_TYPE", "MESSAGE_MODEL", "ALLOCATION_STRATEGY")
 """Kinds of differences, most important first."""
@@ -30,9 +30,9 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
 
     Returns:
         One row per snapshot and group with a reporting member, with the columns of
-        `lake.tables.progress.SUBSCRIPTIONS`. Members that do not report differ from none, and while
-        one does not report and the others agree, ``consistent`` is NULL. Retry topics do not count,
-        because clients add them by themselves.
+        `tidemark.lake.tables.progress.SUBSCRIPTIONS`. Members that do not report differ from none,
+        and while one does not report and the others agree, ``consistent`` is NULL. Retry topics do
+        not count, because clients add them by themselves.
     """
     reports = F.col("subscriptions_source") == "client"
     reported = F.transform(

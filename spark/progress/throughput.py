@@ -13,11 +13,11 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.counter_windows import STATS_WINDOWS
-from lake.tables import progress
 from spark.columns import SNAPSHOT, inside, milliseconds, steady_sum
 from spark.progress.slave_reads import slave_reads
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
+from tidemark.planning.counter_windows import STATS_WINDOWS
 
 RATES = ("produce_tps", "consume_tps", "pull_tps")
 
@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-6
 
 RIPPLE_SECONDS = 60
 """A lag of at most this many seconds of production is no backlog: the floor of `FALLING_BEHIND` and
-`CATCHING_UP` (`settings.health.Thresholds.rise_seconds`)."""
+`CATCHING_UP` (`tidemark.settings.health.Thresholds.rise_seconds`)."""
 
 
 def rates(longest_gap: timedelta) -> dict[str, Column]:
@@ -95,14 +95,14 @@ def throughput(
         queue_offsets: valid rows of ``raw.queue_offsets``, of the window and of the snapshots that
             `starts` names.
         queues: ``progress.queues`` of the same snapshots.
-        starts: one row per `lake.counter_windows.CounterWindow`.
+        starts: one row per `tidemark.planning.counter_windows.CounterWindow`.
         brokers: ``raw.brokers`` of the window.
         window: the window to compute.
 
     Returns:
         One row per cluster, instant and counter with the columns of
-        `lake.tables.progress.THROUGHPUT`. ``snapshot_id`` names a snapshot of the cluster where
-        there is one, else one of a log.
+        `tidemark.lake.tables.progress.THROUGHPUT`. ``snapshot_id`` names a snapshot of the cluster
+        where there is one, else one of a log.
     """
     counted = stats.where(inside(window)).dropna(subset=[*SNAPSHOT, *COUNTER])
     deep = counted.select("snapshot_id").distinct()

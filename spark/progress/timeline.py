@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.tables import progress, raw
-from settings.sections import DEFAULT_HISTORY
 from spark.columns import KEY_HASH, QUEUE, inside, is_before, with_key_hash, with_new
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.settings.sections import DEFAULT_HISTORY
 
 CLOCK = ("clock_skew_ms", "clock_error_ms")
 """Columns of ``raw.brokers`` about the clock of a master."""
@@ -92,7 +92,7 @@ def timeline(
         brokers: ``raw.brokers`` of the same snapshots; None where their clocks are ours.
 
     Returns:
-        One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
+        One row per step of a queue, with the columns of `tidemark.lake.tables.progress.TIMELINE`.
     """
     ours = queue_offsets if brokers is None else by_our_clock(queue_offsets, brokers)
     seen = observations(with_source(ours, sources))

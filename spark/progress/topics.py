@@ -10,12 +10,6 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.clocks import HOUR, Window
-from lake.system_topics import NamedTopics
-from lake.tables import progress
-from lake.tables import raw as raw_tables
-from rocketmq import names
-from settings.sections import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     KEY_HASH,
     QUEUE,
@@ -33,9 +27,15 @@ from spark.progress.keys import topic_of_users
 from spark.progress.queues import RawFrames
 from spark.progress.throughput import rates
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
+from tidemark.lake.clocks import HOUR, Window
+from tidemark.lake.system_topics import NamedTopics
+from tidemark.lake.tables import progress
+from tidemark.lake.tables import raw as raw_tables
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.model.topics import UnreadableReason
+from tidemark.rocketmq import names
+from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
 
 BROKER_TOPIC = ("snapshot_id", "broker", "topic")
 """A topic on one broker in a snapshot."""
@@ -74,7 +74,8 @@ def topics(
         metrics: ``raw.topic_metrics`` of the window; None where there are none.
 
     Returns:
-        One row per snapshot and topic of users, with the columns of `lake.tables.progress.TOPICS`.
+        One row per snapshot and topic of users, with the columns of
+        `tidemark.lake.tables.progress.TOPICS`.
     """
     snapshots = raw.snapshots.where(inside(window)).select(*SNAPSHOT)
     configured = raw.topics.where(inside(window)).select(

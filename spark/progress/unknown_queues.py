@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rocketmq import names
 from spark.columns import SNAPSHOT, at_least_zero
 from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
+from tidemark.rocketmq import names
 
 SNAPSHOT_QUEUE = ("snapshot_id", "broker", "topic", "queue_id")
 """A queue in a snapshot."""

@@ -12,13 +12,13 @@ from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake.catalog import NAME
-from lake.catalog_config import CatalogConfig
-from settings.home import Home
-from settings.java import path_of, version_of
-from settings.sections import DEFAULT_SPARK, SparkSettings
 from spark.session.packages import fetched_once, jars_config
 from spark.session.reaching import UnreachableError, admitted, impatient, quiet, reach, reach_master
+from tidemark.host.java import path_of, version_of
+from tidemark.lake.catalog import NAME
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import DEFAULT_SPARK, SparkSettings
 
 FEW_ROWS, MANY_ROWS = 5_000, 200_000
 """Largest number of rows of a small window, and of one that is not large."""

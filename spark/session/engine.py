@@ -16,15 +16,15 @@ from pathlib import Path
 
 import psutil
 
-from lake.catalog_config import CatalogConfig
-from lake.leases import FileLeases
-from lake.processes import start_of
-from lake.services import NotStartedError, Service, bring_up
-from settings.home import Home
-from settings.sections import DEFAULT_SPARK, SparkSettings
 from spark.session.configuration import LOCAL_MASTER, driver_config, password_file, require_java
 from spark.session.packages import fetched_once, packages_of
 from spark.session.reaching import UnreachableError
+from tidemark.host.leases import FileLeases
+from tidemark.host.processes import start_of
+from tidemark.host.services import NotStartedError, Service, bring_up
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import DEFAULT_SPARK, SparkSettings
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from alerting.incidents.incident import Transition
-from lake.typed_rows import converted, plain_rows
 from tests.support.notified_incidents import NOON
+from tidemark.alerting.incidents.incident import Transition
+from tidemark.lake.typed_rows import converted, plain_rows
 from tidemark.model.incidents import TransitionKind, TransitionName
 
 

@@ -6,12 +6,12 @@ import pytest
 from assets.metadata import key_of
 from assets.partitions import PARTITION, PENDING, partition_key, range_tags
 from assets.run import Run
-from lake.clocks import Window
-from lake.tables import progress, raw
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
-from settings.environment import Settings
 from tests.support.loaded_snapshots import at, load, snapshot
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.environment import Settings
 
 TABLES = (raw.TOPICS, progress.SNAPSHOTS)
 """Tables that a run of these tests computes, as they need no Spark."""

@@ -9,13 +9,13 @@ from assets.computed import COMPUTED
 from assets.metadata import key_of
 from assets.partitions import range_tags
 from assets.run import recorded_tables
-from lake.clocks import Window
-from lake.history import computed_ids, pending_window
-from lake.tables import alerting, progress, quality, raw
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
-from settings.environment import Settings
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import alerting, progress, quality, raw
+from tidemark.planning.history import computed_ids, pending_window
+from tidemark.settings.environment import Settings
 
 HOUR = Window(at(0), at(60))
 

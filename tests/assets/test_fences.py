@@ -9,26 +9,26 @@ from datetime import timedelta
 import pytest
 
 from assets.replacement import write_window
-from lake.catalog import Lake
-from lake.leases import RUN
-from lake.tables import progress
-from settings.home import Home
 from spark.session.engine import TOKEN
 from tests.support.homes import ROOT, environment
 from tests.support.lake_copies import copied
 from tests.support.table_rows import NOON, frame, minute, minutes
+from tidemark.host.leases import RUN
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
+from tidemark.settings.home import Home
 
 TABLE = progress.TIMELINE
 
 STOPPED = """
 import os, signal, sys
 from assets.replacement import write_window
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.failures import one_line
-from lake.leases import RUN
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.host.failures import one_line
+from tidemark.host.leases import RUN
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 from spark.session.configuration import open_session, session_config
 from tests.assets.test_fences import TABLE, WINDOW, row
 from tests.support.table_rows import frame

@@ -12,15 +12,15 @@ from assets.maintenance import maintenance, thin
 from assets.reader import read_windows
 from assets.replacement import write_window
 from assets.resources import LakeResource
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window
-from lake.failures import RefusedError
-from lake.leases import LostError
-from lake.retention import Retention, raw_since
-from lake.tables import alerting, progress, quality, raw
-from settings.environment import Settings
-from settings.home import Home
 from tests.support.table_rows import frame, minute
+from tidemark.host.failures import RefusedError
+from tidemark.host.leases import LostError
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window
+from tidemark.lake.retention import Retention, raw_since
+from tidemark.lake.tables import alerting, progress, quality, raw
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.spark
 

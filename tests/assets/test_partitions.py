@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 from assets.metadata import key_of
 from assets.partitions import computable_since, first_hour, partition_key
-from lake.clocks import HOUR, ceil_hour, floor_hour
-from lake.retention import remember_raw_since
-from lake.tables import progress
 from orchestration.definitions import build
-from settings.environment import Settings
+from tidemark.lake.clocks import HOUR, ceil_hour, floor_hour
+from tidemark.lake.retention import remember_raw_since
+from tidemark.lake.tables import progress
+from tidemark.settings.environment import Settings
 
 
 def test_landed_history_can_be_computed_until_its_raw_rows_are_removed(lake):

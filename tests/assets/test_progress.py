@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 from assets.progress import _newest_totals
-from lake.run_plan import plan_run
-from lake.tables import progress
 from tests.support.loaded_snapshots import load, name, of_files, snapshot, window
+from tidemark.lake.tables import progress
+from tidemark.planning.run_plan import plan_run
 
 
 def group(minutes, lag, delay, cluster="lab", complete=True):

@@ -8,7 +8,7 @@ import pytest
 from assets.quality import check_result, check_results
 from expectations.brought_suites import TICK_CHECK
 from expectations.validation_results import ValidationResult
-from lake.tables import raw
+from tidemark.lake.tables import raw
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 

@@ -8,7 +8,7 @@ import pytest
 
 from assets.partitions import PARTITION, range_tags
 from assets.quality_audit import AuditConfig
-from lake.clocks import HOUR, Window
+from tidemark.lake.clocks import HOUR, Window
 
 NOW = datetime(2026, 11, 19, 10, 12, tzinfo=UTC)
 EIGHT = Window(datetime(2026, 11, 19, 8, tzinfo=UTC), datetime(2026, 11, 19, 9, tzinfo=UTC))

@@ -6,13 +6,13 @@ import dagster as dg
 
 from assets.metadata import key_of
 from assets.partitions import PARTITION, PENDING, partition_key
-from lake.landing import landed
-from lake.tables import raw
 from orchestration.definitions import build
 from orchestration.jobs import TICK
-from settings.environment import Settings
 from tests.support.cluster_history import Minute, put
 from tests.support.loaded_snapshots import NOON
+from tidemark.lake.landing import landed
+from tidemark.lake.tables import raw
+from tidemark.settings.environment import Settings
 
 TABLES = frozenset(key_of(table) for table in raw.ALL)
 

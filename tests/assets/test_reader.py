@@ -6,12 +6,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.reader import Reader
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.run_plan import RunPlan
-from lake.tables import TABLES
 from spark.session.configuration import MANY_ROWS
 from tests.support.table_rows import frame, minute
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import TABLES
+from tidemark.planning.run_plan import RunPlan
 
 pytestmark = pytest.mark.spark
 

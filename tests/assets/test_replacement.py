@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from assets.replacement import clear_window, write_window
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.retention import compaction
-from lake.tables import progress
 from tests.support.table_rows import NOON, arrow, frame, minute, minutes
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.retention import compaction
+from tidemark.lake.tables import progress
 
 pytestmark = pytest.mark.spark
 

@@ -9,11 +9,11 @@ from filelock import FileLock, Timeout
 from assets.partitions import PENDING, range_tags
 from assets.resources import LakeResource
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_of
-from lake.clocks import HOUR, Window, floor_hour
-from lake.processes import identity
 from orchestration.resources import resources
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.host.processes import identity
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 NOW = floor_hour(datetime.now(UTC))
 

@@ -5,19 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from alerting.incidents.repository import from_rows
-from alerting.rules.files import load_rules
 from assets import alerting, rule_evaluation
-from lake import history
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.run_plan import plan_run
-from lake.tables import progress, raw
-from lake.tables.alerting import ALERTS, INCIDENTS
-from settings.home import Home
 from spark.alerts.evaluation import evaluate
 from tests.spark.alerts.test_evaluation import named
 from tests.support.table_rows import arrow, minute
+from tidemark.alerting.incidents.repository import from_rows
+from tidemark.alerting.rules.files import load_rules
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress, raw
+from tidemark.lake.tables.alerting import ALERTS, INCIDENTS
+from tidemark.planning import history
+from tidemark.planning.run_plan import plan_run
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.spark
 

@@ -10,16 +10,16 @@ from assets import run as assets_run
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, range_tags
 from assets.run import Run
-from lake import history, run_plan
-from lake.clocks import Window
-from lake.retention import remember_raw_since
-from lake.run_plan import ALL_RAW, Validation, plan_run
-from lake.tables import progress, quality
 from orchestration.definitions import build
 from orchestration.jobs import TICK
-from settings.environment import Settings
-from settings.sections import DEFAULT_HISTORY
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot
+from tidemark.lake.clocks import Window
+from tidemark.lake.retention import remember_raw_since
+from tidemark.lake.tables import progress, quality
+from tidemark.planning import history, run_plan
+from tidemark.planning.run_plan import ALL_RAW, Validation, plan_run
+from tidemark.settings.environment import Settings
+from tidemark.settings.sections import DEFAULT_HISTORY
 
 QUARANTINED = {
     "table": "raw.queue_offsets",

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from expectations.validation_results import ValidationResult, result_rows
-from lake.clocks import HOUR, Window, floor_hour
-from lake.decisions import DROPPED, Decision
-from lake.run_plan import (
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.decisions import DROPPED, Decision
+from tidemark.lake.tables import quality, raw
+from tidemark.planning.run_plan import (
     ALL_RAW,
     NOT_VALIDATED,
     RunPlan,
@@ -17,8 +18,7 @@ from lake.run_plan import (
     suspect_tables,
     tables_with_quarantined_rows,
 )
-from lake.tables import quality, raw
-from lake.unreachable_brokers import read_quarantine
+from tidemark.planning.unreachable_brokers import read_quarantine
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
 WINDOW = Window(START, START + HOUR)

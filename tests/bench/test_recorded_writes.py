@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bench.recorded_writes import Disk, Lost, calls, put_in_place, record
-from lake import pyiceberg_patches
-from lake.catalog import Lake
-from lake.landing import landed
-from lake.loading import load
-from lake.recovery import recover
-from lake.tables import raw
-from settings.home import Home
 from tests.support.cluster_history import PAST, put
 from tests.support.homes import ROOT
+from tidemark.lake import pyiceberg_patches
+from tidemark.lake.catalog import Lake
+from tidemark.lake.landing import landed
+from tidemark.lake.loading import load
+from tidemark.lake.recovery import recover
+from tidemark.lake.tables import raw
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace records the writes")
 
@@ -76,10 +76,10 @@ LOADS = """
 import sys
 from datetime import datetime
 from pathlib import Path
-from lake.catalog import Lake
-from lake.leases import RUN
-from lake.loading import load
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.host.leases import RUN
+from tidemark.lake.loading import load
+from tidemark.settings.home import Home
 from tests.support.cluster_history import PAST, put
 
 root, start = Path(sys.argv[1]), datetime.fromisoformat(sys.argv[2])

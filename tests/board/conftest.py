@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from settings.home import Home
 from tests.support import board_home
 from tests.support.lake_copies import copied
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 BASE_URL = "http://127.0.0.1:8080"
 

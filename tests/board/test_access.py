@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from board.access import Login, Person, networks
-from board.application import application
-from board.passwords import password_hash, read_users
-from board.store import Store
-from lake.catalog import Lake
-from settings.environment import Settings
-from settings.errors import SettingsError
-from settings.home import Home
 from tests.board.test_pages import form_of
 from tests.board.test_parameters import routes
 from tests.support.homes import run
 from tests.support.lake_copies import copied
-from tidemark.commands.serve import address_of, login_of
+from tidemark.board.access import Login, Person, networks
+from tidemark.board.application import application
+from tidemark.board.passwords import password_hash, read_users
+from tidemark.board.store import Store
+from tidemark.cli.commands.serve import address_of, login_of
+from tidemark.lake.catalog import Lake
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
 
 GROUPS = "/api/v1/groups"
 SILENCE = {"match": {"rule": ["*"]}, "duration": "1h", "comment": "a test"}
@@ -278,7 +278,7 @@ def test_a_wrong_line_of_users_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_it_listens_elsewhere_only_with_a_login(tmp_path: Path) -> None:
-    from settings.home import Home
+    from tidemark.settings.home import Home
 
     done = run(Home.of(tmp_path), ["serve", "--host", "0.0.0.0"])
     assert done.returncode == 1
@@ -286,8 +286,8 @@ def test_it_listens_elsewhere_only_with_a_login(tmp_path: Path) -> None:
 
 
 def test_settings_make_logins() -> None:
-    from settings.environment import Settings
-    from tidemark.commands.serve import login_of
+    from tidemark.cli.commands.serve import login_of
+    from tidemark.settings.environment import Settings
 
     settings = Settings(
         serve_token="first-token",  # pyright: ignore

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from board.store import Store
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.tables import raw
 from tests.support.board_home import CLUSTER, add_snapshot, group, now
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import raw
 
 HTML = {"Accept": "text/html"}
 

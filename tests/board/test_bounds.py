@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from board.application import application
-from board.store import Store
-from lake.bounds import MARKED_BY, MARKS, MINIMA, SUMS
-from lake.catalog import Lake
-from lake.tables import progress
-from settings.home import Home
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group, queue
 from tests.support.lake_copies import copied
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.bounds import MARKED_BY, MARKS, MINIMA, SUMS
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
+from tidemark.settings.home import Home
 
 HTML = {"Accept": "text/html"}
 NUMBERS: dict[str, Any] = {
@@ -129,7 +129,7 @@ def test_templates_show_numbers_of_rows_by_cells_only() -> None:
     """A filter on a column would show it without its mark."""
     bounded = "|".join(sorted(SUMS | MINIMA | MARKED_BY.keys() | {"last_value", "peak_value"}))
     bare = re.compile(rf"\{{\{{[^}}]*\.({bounded})\s*(\||\}}\}})")
-    for template in (Path(__file__).parents[2] / "board" / "templates").glob("*.html"):
+    for template in (Path(__file__).parents[2] / "tidemark" / "board" / "templates").glob("*.html"):
         matches = [place[0] for place in bare.finditer(template.read_text())]
         assert [match for match in matches if ".clients " not in match] == [], template.name
 

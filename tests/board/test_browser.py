@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from alerting.delivery.silences import silences
-from alerting.incidents.actions import one_incident
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.tables import alerting
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 from tests.support.browser import browser_page
 from tests.support.served import served
+from tidemark.alerting.delivery.silences import silences
+from tidemark.alerting.incidents.actions import one_incident
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import alerting
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from board.application import application
-from board.connections import ConnectionLimits
-from board.store import Store
-from lab.layout import free_port_base
-from lake.catalog import Lake
 from tests.support.served import served
+from tidemark.board.application import application
+from tidemark.board.connections import ConnectionLimits
+from tidemark.board.store import Store
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.catalog import Lake
 
 SECONDS = 60.0
 """How long a test waits for a connection to be closed, on a loaded machine."""

@@ -14,11 +14,11 @@ import pytest
 from anyio import to_thread
 from fastapi.testclient import TestClient
 
-from board.application import SWITCH_SECONDS, THREADS, application
-from board.middleware import Limits
-from board.store import Store
-from lake.catalog import Lake
 from tests.support.asgi import respond
+from tidemark.board.application import SWITCH_SECONDS, THREADS, application
+from tidemark.board.middleware import Limits
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
 
 
 def test_no_expression_takes_the_square_of_a_text() -> None:
@@ -34,7 +34,7 @@ def test_no_expression_takes_the_square_of_a_text() -> None:
     assert done.returncode == 0, done.stderr[-2000:] or f"it does not end: {lines[-1]}"
     tried = [json.loads(line) for line in lines if line.startswith("[")]
     assert len(tried) > 40
-    assert {"board", "lake", "rocketmq"} <= {module.partition(".")[0] for module, *_ in tried}
+    assert {"board", "lake", "rocketmq"} <= {module.split(".")[1] for module, *_ in tried}
     assert [(module, text) for module, text, seconds in tried if seconds > 1] == []
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from board.api.group import with_reports
-from board.newest import GROUP_REACH
-from lake.catalog import Lake
-from lake.tables import progress, raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
+from tidemark.board.api.group import with_reports
+from tidemark.board.newest import GROUP_REACH
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress, raw
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from board.data_files import DataFiles
-from board.group_copies import MOST, GroupCopies
-from board.store import Store
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.tables import progress
-from settings.home import Home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
 from tests.support.lake_copies import copied
+from tidemark.board.data_files import DataFiles
+from tidemark.board.group_copies import MOST, GroupCopies
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from lake.catalog import Lake
-from lake.tables import progress
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
 
 
 def names(client: TestClient, query: str = "") -> list[str]:

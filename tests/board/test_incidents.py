@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from alerting.delivery.channels import LogChannel
-from alerting.delivery.http_channels import WebhookChannel
-from alerting.delivery.outbox import deliver
-from alerting.delivery.silences import silences
-from alerting.incidents.actions import one_incident
-from alerting.rules.routing import Routing
-from lake.catalog import Lake
 from tests.support import board_home
 from tests.support.notification_servers import serve
+from tidemark.alerting.delivery.channels import LogChannel
+from tidemark.alerting.delivery.http_channels import WebhookChannel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.silences import silences
+from tidemark.alerting.incidents.actions import one_incident
+from tidemark.alerting.rules.routing import Routing
+from tidemark.lake.catalog import Lake
 
 EVERY_RECEIVER = Routing(broadcasts=True)
 

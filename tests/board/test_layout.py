@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import pytest
 
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.tables import progress, raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshots, group, queue, rows_of
 from tests.support.browser import browser_page
 from tests.support.served import served
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress, raw
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -12,14 +12,14 @@ from itertools import cycle, islice
 import pytest
 from fastapi.testclient import TestClient
 
-from board import live_snapshots
-from board.application import application
-from board.live_snapshots import WAITING
-from board.store import Store
-from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from settings.clusters import Cluster
 from tests.support.served import served
+from tidemark.board import live_snapshots
+from tidemark.board.application import application
+from tidemark.board.live_snapshots import WAITING
+from tidemark.board.store import Store
+from tidemark.rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.clusters import Cluster
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 READERS = 45

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
-from board.responses import ProblemError
-from lake.catalog import Lake
-from lake.tables import progress
-from rocketmq.records import QueueOffset, Snapshot
 from tests.live.test_allocation_plan import snapshot
 from tests.support.board_home import CLUSTER, queue, rows_of
+from tidemark.board.responses import ProblemError
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
+from tidemark.rocketmq.records import QueueOffset, Snapshot
 
 HTML = {"Accept": "text/html"}
 

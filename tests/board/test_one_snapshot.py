@@ -11,16 +11,16 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from alerting.incidents.incident import incident_id
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import alerting, progress, quality, raw
-from settings.home import Home
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group, queue, rows_of
 from tests.support.lake_copies import copied
+from tidemark.alerting.incidents.incident import incident_id
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, quality, raw
+from tidemark.settings.home import Home
 
 HTML = {"Accept": "text/html"}
 AT = board_home.now() - timedelta(minutes=3)

@@ -9,16 +9,16 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import alerting, progress, quality, raw
-from settings.home import Home
 from tests.board.conftest import BASE_URL
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, rows_of
 from tests.support.lake_copies import copied
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, quality, raw
+from tidemark.settings.home import Home
 
 CONFIG = {"fileReservedTime": "72", "brokerRole": "SYNC_MASTER"}
 

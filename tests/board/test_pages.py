@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from alerting.incidents.actions import one_incident
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group, queue
+from tidemark.alerting.incidents.actions import one_incident
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
 from tidemark.model.health import HealthReason
 
 HTML = {"Accept": "text/html"}

@@ -9,12 +9,12 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
 
-import board
-from board.dependencies import query_parameters
+from tidemark import board
+from tidemark.board.dependencies import query_parameters
 
 
 def routes() -> Iterator[APIRoute]:
-    for module in pkgutil.walk_packages(board.__path__, "board."):
+    for module in pkgutil.walk_packages(board.__path__, "tidemark.board."):
         router = getattr(importlib.import_module(module.name), "router", None)
         yield from getattr(router, "routes", ())
 

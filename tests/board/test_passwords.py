@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from board import passwords
-from board.access import Login, Person
-from board.application import application
-from board.passwords import Passwords, TooManyAttemptsError, password_hash, peer_of
-from board.store import Store
 from tests.support.served import served
+from tidemark.board import passwords
+from tidemark.board.access import Login, Person
+from tidemark.board.application import application
+from tidemark.board.passwords import Passwords, TooManyAttemptsError, password_hash, peer_of
+from tidemark.board.store import Store
 
 USERS = {"ann": (password_hash("right"), True)}
 ATTACKER, COLLEAGUE = "127.0.0.2", "127.0.0.3"

@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from board.application import application
-from board.scrape import MetricsKeeper
-from board.store import Store
-from lake.catalog import Lake
-from lake.tables import alerting, raw
-from settings.sections import MetricsSettings
 from tests.support import board_home
 from tests.support.scrape import Samples, scraped, value
+from tidemark.board.application import application
+from tidemark.board.scrape import MetricsKeeper
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import alerting, raw
+from tidemark.settings.sections import MetricsSettings
 
 
 def samples_of(store: Store) -> Samples:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from board.middleware import SegmentsMiddleware, part
+from tidemark.board.middleware import SegmentsMiddleware, part
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from board.application import application
-from board.store import Store
-from lake.catalog import Lake
-from lake.table_versions import VERSION_PROPERTY
-from lake.tables import progress
-from settings.home import Home
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.table_versions import VERSION_PROPERTY
+from tidemark.lake.tables import progress
+from tidemark.settings.home import Home
 
 HTML = {"Accept": "text/html"}
 PATHS = (

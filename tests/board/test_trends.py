@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from board.data_files import DataFiles
-from board.past import PastRows
-from board.store import Store
-from board.trends import STEP, read_trends
-from lake.catalog import Lake
-from lake.tables import progress
 from tests.support import board_home
 from tests.support.board_home import add_snapshots, group
+from tidemark.board.data_files import DataFiles
+from tidemark.board.past import PastRows
+from tidemark.board.store import Store
+from tidemark.board.trends import STEP, read_trends
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
 
 
 def test_points_are_observations_five_minutes_apart(filled: Lake) -> None:
@@ -96,7 +96,7 @@ def test_tables_elsewhere_are_read_by_the_catalog(
     filled: Lake, monkeypatch: pytest.MonkeyPatch, is_read_by_the_catalog: bool
 ) -> None:
     if is_read_by_the_catalog:
-        monkeypatch.setattr("board.trends.path_of", lambda address: None)
+        monkeypatch.setattr("tidemark.board.trends.path_of", lambda address: None)
     newest = board_home.now() + timedelta(seconds=1)
     groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in (10, 0)}
     add_snapshots(filled, groups, cluster="other")
@@ -112,7 +112,7 @@ def test_a_page_without_trends_is_better_than_none(
     def missing(*_: object) -> None:
         raise OSError("gone")
 
-    monkeypatch.setattr("board.store.read_trends", missing)
+    monkeypatch.setattr("tidemark.board.store.read_trends", missing)
     store = Store(filled)
     store.refresh()
     assert store.problem is None and store.newest.of(progress.GROUPS).num_rows == 4

@@ -18,21 +18,21 @@ from functools import partial
 import pytest
 
 from bench import standin
-from collection import continuous, snapshots
-from collection.continuous import clock_line, next_multiple, watch
-from lab.large import Large
-from lake.landing import land, landed
-from lake.landing_places import Disk
-from lake.loading import read_landed
-from lake.shared import Shared
-from rocketmq.records import Broker, Snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from settings.clusters import Account, Cluster
-from settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
 from tests.support.commands import output_of
 from tests.support.homes import TIDEMARK, environment, run
 from tests.support.servers import free_port
+from tidemark.collection import continuous, snapshots
+from tidemark.collection.continuous import clock_line, next_multiple, watch
+from tidemark.host.shared import Shared
+from tidemark.lab.large import Large
+from tidemark.lake.landing import land, landed
+from tidemark.lake.landing_places import Disk
+from tidemark.lake.loading import read_landed
+from tidemark.rocketmq.records import Broker, Snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.settings.clusters import Account, Cluster
+from tidemark.settings.home import Home
 
 GONE = "127.0.0.1:1"
 
@@ -110,7 +110,7 @@ def scheduled(monkeypatch):
         def end(self):
             pass
 
-    monkeypatch.setattr("collection.continuous.Collector", Collector)
+    monkeypatch.setattr("tidemark.collection.continuous.Collector", Collector)
     return began, lasting
 
 
@@ -225,7 +225,7 @@ def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monke
         responds.wait(30)
         raise OSError("no response")
 
-    monkeypatch.setattr("collection.continuous.copy_landed", hang)
+    monkeypatch.setattr("tidemark.collection.continuous.copy_landed", hang)
     reported, shared = [], Shared.of_home(home)
 
     async def main():
@@ -289,7 +289,7 @@ def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monk
             raise ValueError("no such type")
         land(place, value)
 
-    monkeypatch.setattr("collection.continuous.land", refuse)
+    monkeypatch.setattr("tidemark.collection.continuous.land", refuse)
     clusters = [Cluster((GONE,), "broken"), Cluster((GONE,), "gone")]
     _, complained = watching(
         home, clusters, 0.05, lambda reported, complained: len(reported) > 2 < len(complained)

@@ -5,15 +5,15 @@ from errno import ENOSPC
 
 import pytest
 
-from collection.memory import Memory
-from lake.state import FileState, KeptState
-from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
-from rocketmq.records import Broker
-from rocketmq.snapshot.discovery import expected_readings
-from rocketmq.snapshot.problems import Problems
-from rocketmq.snapshot.target import ClusterTarget
-from settings.home import Home
 from tests.support.cluster_history import BROKERS, Minute, snapshot
+from tidemark.collection.memory import Memory
+from tidemark.host.state import FileState, KeptState
+from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from tidemark.rocketmq.records import Broker
+from tidemark.rocketmq.snapshot.discovery import expected_readings
+from tidemark.rocketmq.snapshot.problems import Problems
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.home import Home
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 TARGET = "127.0.0.1:9876;127.0.0.1:9877"

@@ -8,25 +8,25 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collection import snapshots
-from collection.continuous import watch
-from collection.memory import Memory, name_of
-from collection.snapshots import Collector, take_snapshot, take_snapshots
-from collection.turns import CollectedElsewhereError
-from lake.leases import FileLeases, LostError, UnreachableError
-from lake.shared import Shared
-from lake.state import FileState, KeptState, StateError
-from settings.clusters import Cluster
-from settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
 from tests.support.homes import environment
+from tidemark.collection import snapshots
+from tidemark.collection.continuous import watch
+from tidemark.collection.memory import Memory, name_of
+from tidemark.collection.snapshots import Collector, take_snapshot, take_snapshots
+from tidemark.collection.turns import CollectedElsewhereError
+from tidemark.host.leases import FileLeases, LostError, UnreachableError
+from tidemark.host.shared import Shared
+from tidemark.host.state import FileState, KeptState, StateError
+from tidemark.settings.clusters import Cluster
+from tidemark.settings.home import Home
 
 GONE = Cluster(("127.0.0.1:1",), "lab")
 
 HOLD = """
 import sys
-from lake.leases import FileLeases
-from settings.home import Home
+from tidemark.host.leases import FileLeases
+from tidemark.settings.home import Home
 lease = FileLeases(Home.of(sys.argv[1])).attempt(sys.argv[2])
 assert lease
 print(flush=True)

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from collection.continuous import Landings, Waiting
-from lake.landing import land, landed
-from lake.landing_places import Disk
-from settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
+from tidemark.collection.continuous import Landings, Waiting
+from tidemark.lake.landing import land, landed
+from tidemark.lake.landing_places import Disk
+from tidemark.settings.home import Home
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

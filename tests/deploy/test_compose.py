@@ -9,10 +9,10 @@ import psycopg2
 import pytest
 import yaml
 
-from settings.secrets import PURPOSES, Process, purposes_of, refused
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 from tests.support.servers import PASSWORD, postgresql
 from tests.test_repository import ROOT
+from tidemark.settings.secrets import PURPOSES, Process, purposes_of, refused
 
 FILE = DEPLOY / "compose.yaml"
 COMPOSE = yaml.safe_load(FILE.read_text())

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from board.metrics.declaration import metrics_of
-from board.metrics.endpoint import SOURCES
 from docs.generate.grafana import FOLDER, dashboards, expressions
+from tidemark.board.metrics.declaration import metrics_of
+from tidemark.board.metrics.endpoint import SOURCES
 
 MADE = dashboards()
 LABELS = {metric.name: set(source.labels) for source, metric in metrics_of(SOURCES)}

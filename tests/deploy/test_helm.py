@@ -12,10 +12,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from board.access import OPEN_PATHS
-from settings.clusters_file import load_clusters
-from settings.secrets import PURPOSES, Process, purposes_of
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
+from tidemark.board.access import OPEN_PATHS
+from tidemark.settings.clusters_file import load_clusters
+from tidemark.settings.secrets import PURPOSES, Process, purposes_of
 
 CHART = DEPLOY / "helm" / "tidemark"
 VALUES = sorted((CHART / "ci").glob("*.yaml"))

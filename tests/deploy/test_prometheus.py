@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from board.application import application
-from board.metrics.declaration import metrics_of
-from board.metrics.endpoint import SOURCES
-from board.store import Store
-from lake.catalog import CatalogConfig, Lake
-from settings.home import Home
-from settings.sections import MetricsSettings
 from tests.support import board_home, metrics_home
 from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, until
 from tests.support.served import served
+from tidemark.board.application import application
+from tidemark.board.metrics.declaration import metrics_of
+from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.board.store import Store
+from tidemark.lake.catalog import CatalogConfig, Lake
+from tidemark.settings.home import Home
+from tidemark.settings.sections import MetricsSettings
 
 HERE = DEPLOY / "prometheus"
 EXPRESSIONS = yaml.safe_load((HERE / "known-expressions.yml").read_text())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from settings.secrets import PURPOSES, Process, purposes_of
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
+from tidemark.settings.secrets import PURPOSES, Process, purposes_of
 
 UNITS = DEPLOY / "systemd"
 COMMON = UNITS / "tidemark-.service.d" / "common.conf"

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.clocks import HOUR, floor_hour
-from settings.home import Home
 from tests.support.cluster_history import PAST, computed, put
 from tests.support.homes import warmed
 from tests.support.servers import Bucket, object_store, postgresql
 from tests.support.spark_cluster import Standalone, standalone
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.settings.home import Home
 
 START = floor_hour(datetime.now(UTC)) - 8 * HOUR
 MINUTES = [minute for minute in PAST if not minute.corrupt]

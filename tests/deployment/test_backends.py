@@ -8,18 +8,18 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.clocks import HOUR
-from lake.failures import DamagedError
-from settings.home import Home
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri
 from tests.support.spark_cluster import Standalone, executor_settings
-from tidemark.checks import check_catalog
+from tidemark.cli.checks import check_catalog
+from tidemark.host.failures import DamagedError
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.clocks import HOUR
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from settings.home import Home
 from tests.support import board_home
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import TIDEMARK, environment
 from tests.support.servers import Server, free_port, object_store_server, postgresql_server
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.deployment
 

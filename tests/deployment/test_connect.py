@@ -14,10 +14,6 @@ import psycopg2
 import pytest
 from sqlalchemy.engine import make_url
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.tables import quality
-from settings.home import Home
 from spark.session.packages import packages_of
 from spark.session.reaching import UnreachableError, reach
 from tests.deployment.conftest import HALVES, START
@@ -28,6 +24,10 @@ from tests.support.jars import jars
 from tests.support.rest_catalog import rest_catalog
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri, postgresql_binaries
 from tests.support.spark_cluster import Standalone, connect_server
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.tables import quality
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 

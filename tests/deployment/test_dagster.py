@@ -16,10 +16,10 @@ import dagster as dg
 import pytest
 
 from assets.partitions import partition_key
-from lake.tables import raw
-from settings.home import Home
 from tests.support.homes import ROOT, environment, run, warmed
 from tests.support.servers import free_port, listens
+from tidemark.lake.tables import raw
+from tidemark.settings.home import Home
 
 SECONDS = 900
 """A machine that is busy takes minutes for the imports of three processes."""
@@ -39,9 +39,9 @@ LOADED = """
 import sys
 import orchestration.definitions as found
 found.defs
-assert "orchestration.instance.dagster_private" not in sys.modules
-assert "orchestration.instance.event_log" not in sys.modules
-assert "orchestration.instance.launcher" not in sys.modules
+assert "tidemark.embedded.dagster_private" not in sys.modules
+assert "tidemark.embedded.event_log" not in sys.modules
+assert "tidemark.embedded.launcher" not in sys.modules
 """
 
 

@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from settings.environment import Settings
 from tests.support.homes import ROOT
 from tests.support.servers import create_database, driver_uri
-from tidemark.checks import check_dagster
-from tidemark.errors import CommandError
+from tidemark.cli.checks import check_dagster
+from tidemark.cli.errors import CommandError
+from tidemark.settings.environment import Settings
 
 pytestmark = pytest.mark.deployment
 

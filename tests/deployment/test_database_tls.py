@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from lab.security import write_certificates
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.leases import RUN
-from settings.home import Home
-from settings.sections import CatalogSettings
 from tests.deployment.conftest import MINUTES, START
 from tests.support.cluster_history import computed, put
 from tests.support.homes import run
 from tests.support.servers import postgresql_server
+from tidemark.host.leases import RUN
+from tidemark.lab.security import write_certificates
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 

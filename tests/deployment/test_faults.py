@@ -22,12 +22,6 @@ import psutil
 import pytest
 
 from bench import standin
-from lab.large import Large
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.landing import landed
-from lake.tables.progress import SNAPSHOTS
-from settings.home import Home
 from spark.session.configuration import password_file
 from spark.session.packages import packages_of
 from tests.support.cluster_history import COMPUTED, rows
@@ -36,6 +30,12 @@ from tests.support.homes import TIDEMARK, environment, run, warmed
 from tests.support.jars import jars
 from tests.support.servers import Server, free_port, object_store_server, postgresql_server
 from tests.support.spark_cluster import connect_server
+from tidemark.lab.large import Large
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.landing import landed
+from tidemark.lake.tables.progress import SNAPSHOTS
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 

@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import create_engine, text
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.leases import RUN
-from settings.home import Home
-from settings.sections import CatalogSettings
 from tests.assets.test_fences import TABLE, refused, row, stopped
 from tests.support.servers import driver_uri, postgresql
+from tidemark.host.leases import RUN
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings
 
 pytestmark = pytest.mark.slow
 

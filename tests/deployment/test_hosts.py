@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from lake.landing import landed
-from lake.leases import RUN
-from lake.shared import Shared
-from settings.home import Home
 from tests.support.homes import TIDEMARK, environment, run
 from tests.support.servers import postgresql
+from tidemark.host.leases import RUN
+from tidemark.host.shared import Shared
+from tidemark.lake.landing import landed
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.kills]
 

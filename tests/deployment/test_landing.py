@@ -6,21 +6,21 @@ from unittest import mock
 import pytest
 from pyarrow.fs import FileType
 
-from lake import landing as landing_module
-from lake import loading
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.failures import DamagedError, RefusedError
-from lake.landing import folders, has_landed, land, landed, newest_landed
-from lake.landing_places import HEADER, Landing
-from lake.loading import load
-from lake.retention import remove_landed
-from lake.tables import progress, raw
-from rocketmq.records import TABLES
-from settings.errors import SettingsError
-from settings.home import Home
-from settings.sections import CatalogSettings, ObjectStore
 from tests.support.cluster_history import Minute, snapshot
+from tidemark.host.failures import DamagedError, RefusedError
+from tidemark.lake import landing as landing_module
+from tidemark.lake import loading
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.landing import folders, has_landed, land, landed, newest_landed
+from tidemark.lake.landing_places import HEADER, Landing
+from tidemark.lake.loading import load
+from tidemark.lake.retention import remove_landed
+from tidemark.lake.tables import progress, raw
+from tidemark.rocketmq.records import TABLES
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings, ObjectStore
 
 pytestmark = pytest.mark.deployment
 

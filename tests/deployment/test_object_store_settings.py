@@ -17,12 +17,12 @@ import pyspark
 import pytest
 from pyiceberg.io import load_file_io
 
-from lab.jars import find
-from lake.catalog_config import CatalogConfig
-from settings.home import Home
-from settings.sections import CatalogSettings, ObjectStore
 from spark.session.packages import packages_of
 from tests.support.jars import jars
+from tidemark.lab.jars import find
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings, ObjectStore
 
 pytestmark = pytest.mark.deployment
 

@@ -20,18 +20,18 @@ from pathlib import Path
 import pytest
 
 from bench import standin
-from lab.large import Large
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.tables.progress import SNAPSHOTS
-from settings.home import Home
-from settings.sections import CatalogSettings, ObjectStore
 from tests.support.cluster_history import COMPUTED, rows
 from tests.support.command_lines import DEPLOY
 from tests.support.homes import warmed
 from tests.support.image_host import BOARD_TOKEN, PREFIX, TOKEN, Host, host, ready
 from tests.support.servers import PASSWORD, Bucket, postgresql
 from tests.support.wheel import installed_wheel
+from tidemark.lab.large import Large
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.tables.progress import SNAPSHOTS
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings, ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.wheel, pytest.mark.deployment]
 

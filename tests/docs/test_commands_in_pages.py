@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from docs.generate.commands import commands, options
-from lake.tables import TABLES
+from tidemark.lake.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lake.schema import Table
-from lake.tables.progress import GROUPS, QUEUES
+from tidemark.lake.schema import Table
+from tidemark.lake.tables.progress import GROUPS, QUEUES
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 

@@ -7,10 +7,10 @@ from types import NoneType
 
 import pytest
 
-from alerting.rules.files import load_rules
 from expectations import brought_suites, tolerances
-from settings import health, machines
-from settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
+from tidemark.alerting.rules.files import load_rules
+from tidemark.settings import health, machines
+from tidemark.settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lake.tables import TABLES
+from tidemark.lake.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 

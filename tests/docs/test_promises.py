@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from board import application, connections, live_snapshots, middleware, passwords
+from tidemark.board import application, connections, live_snapshots, middleware, passwords
 
 ROOT = Path(__file__).parents[2]
 FAILURES, BOARD = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 

@@ -5,17 +5,17 @@ import time
 import dagster as dg
 import pytest
 
-from alerting.rules.files import DEFAULT_RULES
 from assets.resources import LakeResource, RulesResource
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.landing import land
-from lake.tables.alerting import INCIDENTS
 from orchestration.sensors import sensors
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from settings.environment import Settings
 from tests.support.notification_servers import mailbox, serve
+from tidemark.alerting.rules.files import DEFAULT_RULES
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.landing import land
+from tidemark.lake.tables.alerting import INCIDENTS
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.environment import Settings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

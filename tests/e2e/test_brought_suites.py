@@ -12,13 +12,13 @@ import great_expectations.expectations as gxe
 import pytest
 
 from assets.partitions import partition_key
-from lake.clocks import HOUR, floor_hour
-from settings.home import Home
 from spark.session.engine import Engine
 from tests.support.browser import browser_page
 from tests.support.cluster_history import PAST, put, rows
 from tests.support.homes import DAGSTER, ROOT, Warm, dagster_job, environment, run, warmed
 from tests.support.servers import free_port, listens, until
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.spark
 

@@ -5,20 +5,20 @@ import time
 
 import pytest
 
-from lab import faults
-from lab.workloads import GROUPS
-from lake.catalog import Lake
-from lake.landing import land, landed
-from lake.query import select
-from lake.tables import TABLES
-from live.history_times import remove_skew
-from live.lag import group_rows
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import boot
 from tests.support.homes import newest_check, run
 from tests.support.offset_requests import offsets_one_by_one
-from tidemark.output import to_json
+from tidemark.cli.output import to_json
+from tidemark.lab import faults
+from tidemark.lab.workloads import GROUPS
+from tidemark.lake.catalog import Lake
+from tidemark.lake.landing import land, landed
+from tidemark.lake.query import select
+from tidemark.lake.tables import TABLES
+from tidemark.live.history_times import remove_skew
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 SHARED = "shared"
 """Configured name of the session's cluster, so that tests share one memory of its brokers."""

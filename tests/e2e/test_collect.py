@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from lab import faults
-from lake.landing import landed
-from lake.loading import read_landed
-from settings.home import Home
 from tests.support.homes import TIDEMARK, environment
+from tidemark.lab import faults
+from tidemark.lake.landing import landed
+from tidemark.lake.loading import read_landed
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.cluster
 

@@ -15,19 +15,19 @@ import pytest
 
 from bench.alarms import members
 from bench.alarms.consumers import Consumer, Mode
-from lab.cluster import LabCluster
-from lab.grpc_clients import GrpcClients
-from lab.layout import free_port_base
-from lab.programs import Program
-from lab.remoting_clients import RemotingClients
-from lake.landing import land
-from lake.query import select
-from lake.tables import progress
-from rocketmq.collector import collect_snapshot
-from rocketmq.consume_modes import NUMBERS, PULLS, Certainty, Kind, Number
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import chosen_version
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.layout import free_port_base
+from tidemark.lab.programs import Program
+from tidemark.lab.remoting_clients import RemotingClients
+from tidemark.lake.landing import land
+from tidemark.lake.query import select
+from tidemark.lake.tables import progress
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.consume_modes import NUMBERS, PULLS, Certainty, Kind, Number
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

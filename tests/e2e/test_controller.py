@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from lab import faults
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.landing import land
-from lake.query import select
-from lake.tables import TABLES
-from rocketmq.collector import collect_snapshot
-from rocketmq.records import Snapshot
-from rocketmq.snapshot.target import ClusterTarget, Remembered
 from spark.progress.events import BEYOND_END, OTHER_MASTER
 from tests.conftest import chosen_version
+from tidemark.lab import faults
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.landing import land
+from tidemark.lake.query import select
+from tidemark.lake.tables import TABLES
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget, Remembered
 
 pytestmark = [
     pytest.mark.cluster,

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.catalog import Lake
-from orchestration.instance import run_services
-from settings.environment import Settings
-from settings.home import Home
 from tests.support.cluster_history import Minute, put, rows
 from tests.support.homes import TIDEMARK, environment, newest_check, run
+from tidemark.embedded import run_services
+from tidemark.lake.catalog import Lake
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 

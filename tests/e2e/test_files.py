@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.clocks import HOUR, floor_hour
-from lake.landing import land
-from lake.query import select
-from lake.tables import TABLES
-from rocketmq.records import ConsumerOffset, Snapshot
 from tests.support.cluster_history import Minute, offsets, put, snapshot
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.landing import land
+from tidemark.lake.query import select
+from tidemark.lake.tables import TABLES
+from tidemark.rocketmq.records import ConsumerOffset, Snapshot
 
 pytestmark = pytest.mark.spark
 

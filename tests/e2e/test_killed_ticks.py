@@ -8,8 +8,8 @@ import random
 import pytest
 
 from bench.soak import soak
-from settings.home import Home
 from tests.support.homes import warmed
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 

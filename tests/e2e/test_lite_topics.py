@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from board.api.plan import problems_of
-from lab.cluster import LabCluster
-from lab.grpc_clients import GrpcClients
-from lab.layout import LabError, free_port_base
-from live.lag import group_rows
-from rocketmq.admin.pop import read_lite_topic
-from rocketmq.collector import collect_snapshot
-from rocketmq.records import LeftOut, Snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
+from tidemark.board.api.plan import problems_of
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.layout import LabError, free_port_base
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.admin.pop import read_lite_topic
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.records import LeftOut, Snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.cluster import LabCluster
-from lab.grpc_clients import GrpcClients
-from lab.jars import COMPANIONS
-from lab.layout import free_port_base
-from live.lag import group_rows
-from rocketmq.collector import collect_snapshot
-from rocketmq.records import Snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
-from settings.home import Home
 from tests.conftest import chosen_version
 from tests.support.homes import run
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.jars import COMPANIONS
+from tidemark.lab.layout import free_port_base
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.home import Home
 
 pytestmark = [
     pytest.mark.cluster,

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from lake.clocks import HOUR, floor_hour
-from lake.landing import land
-from lake.tables import alerting, progress
-from rocketmq.records import (
+from tests.support.homes import ROOT, run
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.landing import land
+from tidemark.lake.tables import alerting, progress
+from tidemark.rocketmq.records import (
     Broker,
     Client,
     ConsumerGroup,
@@ -27,7 +28,6 @@ from rocketmq.records import (
     Subscription,
     Topic,
 )
-from tests.support.homes import ROOT, run
 
 pytestmark = pytest.mark.spark
 

@@ -13,11 +13,6 @@ import pytest
 
 from assets.metadata import key_of
 from assets.partitions import partition_key
-from lake.clocks import HOUR, Window, floor_hour
-from lake.retention import remember_raw_since
-from lake.tables import TABLES, progress, raw
-from live.lag import LARGEST, group_rows
-from rocketmq.records import Snapshot
 from tests.support.cluster_history import (
     CLUSTER,
     COMPUTED,
@@ -30,6 +25,11 @@ from tests.support.cluster_history import (
     snapshot,
 )
 from tests.support.homes import dagster_job, run
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.retention import remember_raw_since
+from tidemark.lake.tables import TABLES, progress, raw
+from tidemark.live.lag import LARGEST, group_rows
+from tidemark.rocketmq.records import Snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -543,7 +543,7 @@ def test_a_released_row_counts_when_its_hour_is_recomputed(ticked):
 def test_past_hours_cannot_be_collected(ticked):
     with dg.DagsterInstance.ephemeral() as instance:
         from orchestration.definitions import build
-        from settings.environment import Settings
+        from tidemark.settings.environment import Settings
 
         job = build(Settings.read()).resolve_implicit_global_asset_job_def()
         done = job.execute_in_process(

@@ -15,19 +15,19 @@ import pytest
 from expectations.adapter import validate
 from expectations.annotation_columns import LAG_OF_OFFSETS
 from expectations.audit_suites import AUDIT_ONLY
-from lab.cluster import LabCluster
-from lab.grpc_clients import GrpcClients
-from lab.layout import free_port_base
-from lake.bounds import Bound, bound_of
-from lake.landing import land
-from lake.query import select
-from lake.tables import TABLES
-from rocketmq.collector import collect_snapshot
-from rocketmq.names import PROXY_TOPIC
-from rocketmq.records import Snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import chosen_version
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.layout import free_port_base
+from tidemark.lake.bounds import Bound, bound_of
+from tidemark.lake.landing import land
+from tidemark.lake.query import select
+from tidemark.lake.tables import TABLES
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.names import PROXY_TOPIC
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = [
     pytest.mark.cluster,

@@ -10,21 +10,21 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from lab import probe
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lab.security import ACCOUNT
-from lake.landing import landed
-from lake.loading import read_landed
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import RequestCode
-from rocketmq.wire.security import Credentials
-from settings.home import Home
 from tests.conftest import chosen_version
 from tests.support.homes import run
+from tidemark.lab import probe
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lab.security import ACCOUNT
+from tidemark.lake.landing import landed
+from tidemark.lake.loading import read_landed
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.wire.security import Credentials
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.cluster
 

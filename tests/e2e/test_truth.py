@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from lake.landing import land
-from lake.tables import progress, raw
-from rocketmq.collector import collect_snapshot
-from rocketmq.deep.deep_snapshot import DeepOptions
-from rocketmq.files.store_folder import BrokerStore
-from rocketmq.snapshot.target import ClusterTarget
 from tests.support.homes import run
+from tidemark.lake.landing import land
+from tidemark.lake.tables import progress, raw
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.deep.deep_snapshot import DeepOptions
+from tidemark.rocketmq.files.store_folder import BrokerStore
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -20,12 +20,12 @@ from expectations.declarations import Expectation, at_least, between
 from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import ValidationResult, result_rows
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.decisions import DROPPED, RELEASED, QuarantinedRow
-from lake.tables import TABLES
-from lake.tables.quality import RESULTS
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.decisions import DROPPED, RELEASED, QuarantinedRow
+from tidemark.lake.tables import TABLES
+from tidemark.lake.tables.quality import RESULTS
 
 Row = dict[str, Any]
 

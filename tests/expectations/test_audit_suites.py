@@ -12,8 +12,8 @@ from expectations.annotation_columns import LAG_OF_OFFSETS
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS, AUDIT_ONLY
 from expectations.declarations import structural
-from lake.tables import TABLES
 from tests.support.table_rows import frame
+from tidemark.lake.tables import TABLES
 
 Row = dict[str, Any]
 Cases = dict[str, tuple[Row, list[Row], list[Row]]]

@@ -8,7 +8,7 @@ import pytest
 from assets.quality import tick_checks
 from assets.quality_audit import audit_checks
 from expectations.brought_suites import AUDIT_CHECK, TICK_CHECK, read
-from settings.environment import Settings
+from tidemark.settings.environment import Settings
 
 LAG = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "lag", "max_value": 9}}
 GOOD = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "topic"}}

@@ -11,8 +11,8 @@ from expectations.adapter import validate
 from expectations.copies import tables_with_unique_keys
 from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.tables import TABLES
 from tests.support.table_rows import frame
+from tidemark.lake.tables import TABLES
 
 pytestmark = pytest.mark.spark
 

@@ -13,11 +13,11 @@ from expectations import brought_suites
 from expectations.adapter import validate
 from expectations.data_docs import DataDocs
 from expectations.declarations import one_of
-from lake.tables import TABLES
-from settings.yaml_documents import printable
 from tests.support.browser import browser_page
 from tests.support.table_rows import frame
 from tests.test_hostile_names import NAMES
+from tidemark.lake.tables import TABLES
+from tidemark.settings.yaml_documents import printable
 
 pytestmark = pytest.mark.spark
 

@@ -18,8 +18,8 @@ from expectations.declarations import (
     ordered,
     unique,
 )
-from lake.tables import TABLES
 from tests.support.table_rows import frame
+from tidemark.lake.tables import TABLES
 
 GROUPS = TABLES["progress.groups"]
 

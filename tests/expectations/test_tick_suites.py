@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from expectations.annotations import annotate
 from expectations.declarations import structural
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.tables import TABLES
 from tests.support.table_rows import frame
+from tidemark.lake.tables import TABLES
 
 Row = dict[str, Any]
 

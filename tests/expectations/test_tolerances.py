@@ -4,7 +4,7 @@ import pytest
 
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tolerances import read, suites
-from settings.environment import Settings
+from tidemark.settings.environment import Settings
 
 
 def test_without_a_file_expectations_are_as_declared(tmp_path):

@@ -12,15 +12,15 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from lab import faults, layout, probe
-from lab.cluster import WORKLOAD, LabCluster
-from lab.layout import LabError
-from lab.workloads import GROUPS, TOPICS
-from rocketmq.admin import requests as admin
-from rocketmq.admin.responses import ConsumerOffsetTable
-from rocketmq.names import OffsetKey
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.errors import RemotingError
+from tidemark.lab import faults, layout, probe
+from tidemark.lab.cluster import WORKLOAD, LabCluster
+from tidemark.lab.layout import LabError
+from tidemark.lab.workloads import GROUPS, TOPICS
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.admin.responses import ConsumerOffsetTable
+from tidemark.rocketmq.names import OffsetKey
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.errors import RemotingError
 
 pytestmark = pytest.mark.cluster
 

@@ -4,7 +4,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from lab import config, layout
+from tidemark.lab import config, layout
 
 HOME = Path("/labs/one")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.jars import fetch, fetch_broker, ivy_command
+from tidemark.lab.jars import fetch, fetch_broker, ivy_command
 
 pytestmark = pytest.mark.spark  # Ivy is a jar of PySpark
 

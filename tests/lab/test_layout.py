@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from lab import layout
-from lab.layout import LabError
+from tidemark.lab import layout
+from tidemark.lab.layout import LabError
 
 
 def test_documented_layout():

@@ -11,8 +11,8 @@ import time
 import psutil
 import pytest
 
-from lab import processes
-from lab.processes import Process
+from tidemark.lab import processes
+from tidemark.lab.processes import Process
 
 # Prints that it started, then waits; `stubborn` ignores SIGTERM.
 PATIENT = "import time; print('up', flush=True); time.sleep(600)"

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lab.remoting_clients import RemotingClients
-from live.lag import group_rows
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import chosen_version
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.lab.remoting_clients import RemotingClients
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

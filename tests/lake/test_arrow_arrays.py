@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRING_MAP, STRINGS, TIMESTAMP
-from lake.typed_rows import arrow_array
+from tidemark.lake.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIMESTAMP,
+)
+from tidemark.lake.typed_rows import arrow_array
 
 STEP = pa.struct([("name", STRING), ("tags", STRINGS), ("at", TIMESTAMP)])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
@@ -72,8 +81,8 @@ def test_landing_imports_neither_pandas_nor_compute_functions(tmp_path):
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from lake.landing import land
-from settings.home import Home
+from tidemark.lake.landing import land
+from tidemark.settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
 
 before = set(sys.modules)

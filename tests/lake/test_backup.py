@@ -12,22 +12,22 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from alerting.delivery.silences import silence, silences
-from lake.backup import BackupError, backup, restore
-from lake.backup_folder import contents_of, finish
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.clocks import HOUR, Window, floor_hour
-from lake.landing import landed
-from lake.leases import RUN, LeaseError
-from lake.leases import TABLES as MAKING
-from lake.loading import load
-from lake.tables import TABLES, raw
 from orchestration.instance.files import prepare
-from settings.home import Home
-from settings.sections import CatalogSettings
 from tests.support.cluster_history import PAST, put
 from tests.support.homes import run
+from tidemark.alerting.delivery.silences import silence, silences
+from tidemark.host.leases import RUN, LeaseError
+from tidemark.host.leases import TABLES as MAKING
+from tidemark.lake.backup import BackupError, backup, restore
+from tidemark.lake.backup_folder import contents_of, finish
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.landing import landed
+from tidemark.lake.loading import load
+from tidemark.lake.tables import TABLES, raw
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings
 
 pytestmark = pytest.mark.slow
 
@@ -277,7 +277,7 @@ def test_a_backup_ends_before_another_begins(filled, tmp_path, monkeypatch):
             pass
         finish(folder, made)
 
-    monkeypatch.setattr("lake.backup.finish", end)
+    monkeypatch.setattr("tidemark.lake.backup.finish", end)
     backup(filled, tmp_path / "copy")
     assert contents_of(tmp_path / "copy").tables.keys() == TABLES.keys()
 

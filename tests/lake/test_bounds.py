@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake.bounds import (
+from tidemark.lake.bounds import (
     BOUND_BY_KIND,
     KIND,
     MARKED_BY,
@@ -14,8 +14,8 @@ from lake.bounds import (
     columns_with_marks,
     marked,
 )
-from lake.tables.progress import GROUPS
-from rocketmq.consume_modes import NUMBERS, Certainty, Number
+from tidemark.lake.tables.progress import GROUPS
+from tidemark.rocketmq.consume_modes import NUMBERS, Certainty, Number
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from lake.catalog import Lake
-from lake.clocks import Window
-from lake.conditions import one_of
-from lake.failures import DamagedError
-from lake.query import QueryError, select
-from lake.table_versions import OlderTablesError, create
-from lake.tables import TABLES, alerting, progress, raw
-from lake.upgrading import upgrade
-from settings.basics import BasicSettings
-from settings.home import Home
+from tidemark.host.failures import DamagedError
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.conditions import one_of
+from tidemark.lake.query import QueryError, select
+from tidemark.lake.table_versions import OlderTablesError, create
+from tidemark.lake.tables import TABLES, alerting, progress, raw
+from tidemark.lake.upgrading import upgrade
+from tidemark.settings.basics import BasicSettings
+from tidemark.settings.home import Home
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from lake.catalog_config import CatalogConfig
-from lake.postgresql import PostgresqlLeases
-from settings.errors import SettingsError
-from settings.home import Home
-from settings.sections import CatalogSettings, ObjectStore
+from tidemark.host.postgresql import PostgresqlLeases
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings, ObjectStore
 
 HOME = Home.of("/srv/tidemark")
 STORE = ObjectStore("http://store:9000", "eu-central-1", path_style=True)

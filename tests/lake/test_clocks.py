@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import snapshots as of_pyiceberg
 
-from lake.catalog import CLOCK_PUT_BACK, Lake
-from lake.landing import aside, landed
-from lake.landing_places import HEADER
-from lake.loading import load
-from lake.query import select
-from lake.retention import TRUSTED, present
-from lake.tables import progress, raw
 from tests.support.board_home import now, rows_of, snapshot_id
 from tests.support.cluster_history import Minute, put
+from tidemark.lake.catalog import CLOCK_PUT_BACK, Lake
+from tidemark.lake.landing import aside, landed
+from tidemark.lake.landing_places import HEADER
+from tidemark.lake.loading import load
+from tidemark.lake.query import select
+from tidemark.lake.retention import TRUSTED, present
+from tidemark.lake.tables import progress, raw
 
 DAY = timedelta(days=1)
 NOW = now()
@@ -66,7 +66,7 @@ def test_a_landed_snapshot_of_a_wrong_clock_is_set_aside_and_others_are_loaded(l
 
 
 def test_few_snapshots_of_a_cluster_stay_set_aside(lake, monkeypatch):
-    monkeypatch.setattr("lake.landing.MOST_ASIDE", 2)
+    monkeypatch.setattr("tidemark.lake.landing.MOST_ASIDE", 2)
     put(lake.home, NOW - timedelta(hours=1), [Minute(0), Minute(1), Minute(2), Minute(3)])
     first, *others = landed(lake.home)
     moved(lake, Path(first.path), NOW + 30 * DAY)

@@ -3,10 +3,10 @@
 from dataclasses import asdict, replace
 from datetime import timedelta
 
-from lake.clocks import HOUR, Window, floor_hour
-from lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, quarantined_rows
-from lake.tables.quality import DECISIONS, QUARANTINE
 from tests.support.table_rows import NOON
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, quarantined_rows
+from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
 
 ROW = Decision(
     NOON,

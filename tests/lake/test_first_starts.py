@@ -5,12 +5,12 @@ from threading import Barrier
 
 import pytest
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.tables import TABLES
-from settings.home import Home
-from settings.sections import CatalogSettings
 from tests.support.servers import postgresql
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.tables import TABLES
+from tidemark.settings.home import Home
+from tidemark.settings.sections import CatalogSettings
 
 pytestmark = pytest.mark.slow
 

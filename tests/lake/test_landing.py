@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from lake import landing
-from lake.landing import folder, land, landed
-from lake.tables import TABLES
-from rocketmq import records as rows
-from rocketmq.records import TABLES as ROW_TABLES
-from rocketmq.records import Snapshot
-from settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
+from tidemark.lake import landing
+from tidemark.lake.landing import folder, land, landed
+from tidemark.lake.tables import TABLES
+from tidemark.rocketmq import records as rows
+from tidemark.rocketmq.records import TABLES as ROW_TABLES
+from tidemark.rocketmq.records import Snapshot
+from tidemark.settings.home import Home
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

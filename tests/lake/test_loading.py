@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lake import loading
-from lake.catalog import Lake
-from lake.landing import land, landed
-from lake.loading import load
-from lake.retention import remember_raw_since
-from lake.tables import progress, raw
-from settings.home import Home
 from tests.support.cluster_history import Minute, damage, put, snapshot, text_of
+from tidemark.lake import loading
+from tidemark.lake.catalog import Lake
+from tidemark.lake.landing import land, landed
+from tidemark.lake.loading import load
+from tidemark.lake.retention import remember_raw_since
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.slow
 

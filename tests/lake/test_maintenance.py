@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lake.catalog import Lake
-from lake.clocks import HOUR
-from lake.retention import FILES, compaction, expiry, orphan_removal, removal, remove_leftovers
-from lake.tables import quality
 from tests.support.table_rows import NOON, minutes
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR
+from tidemark.lake.retention import (
+    FILES,
+    compaction,
+    expiry,
+    orphan_removal,
+    removal,
+    remove_leftovers,
+)
+from tidemark.lake.tables import quality
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from lake import pyiceberg_patches
-from lake.catalog import Lake
-from lake.tables.quality import QUARANTINE
+from tidemark.lake import pyiceberg_patches
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables.quality import QUARANTINE
 
 ROW = {
     "observed_at": datetime(2026, 11, 19, 12, tzinfo=UTC),

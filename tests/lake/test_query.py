@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lake.catalog import Lake
-from lake.query import QueryError, select
-from lake.tables import progress, quality
-from settings.home import Home
 from tests.support import board_home
 from tests.support.lake_copies import copied
+from tidemark.lake.catalog import Lake
+from tidemark.lake.query import QueryError, select
+from tidemark.lake.tables import progress, quality
+from tidemark.settings.home import Home
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from lake import pyiceberg_patches
-from lake.catalog import Lake
-from lake.durable_tables import path_of
-from lake.history import pending_window
-from lake.landing import landed
-from lake.leases import RUN
-from lake.loading import load
-from lake.recovery import recover
-from lake.tables import progress, raw
 from tests.support.cluster_history import PAST, put
+from tidemark.host.leases import RUN
+from tidemark.lake import pyiceberg_patches
+from tidemark.lake.catalog import Lake
+from tidemark.lake.durable_tables import path_of
+from tidemark.lake.landing import landed
+from tidemark.lake.loading import load
+from tidemark.lake.recovery import recover
+from tidemark.lake.tables import progress, raw
+from tidemark.planning.history import pending_window
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
 

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake.landing import folder, land, landed
-from lake.loading import load
-from lake.retention import Retention, present, raw_since, remember_raw_since, remove_landed
-from lake.tables import TABLES, alerting, progress, quality, raw
 from orchestration.resources import resources
-from settings.environment import Settings
-from settings.errors import SettingsError
 from tests.support.cluster_history import Minute, snapshot
+from tidemark.lake.landing import folder, land, landed
+from tidemark.lake.loading import load
+from tidemark.lake.retention import Retention, present, raw_since, remember_raw_since, remove_landed
+from tidemark.lake.tables import TABLES, alerting, progress, quality, raw
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
 
 NOW = datetime(2026, 11, 19, 12, 34, tzinfo=UTC)
 

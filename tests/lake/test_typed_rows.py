@@ -6,8 +6,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from lake.schema import BIGINT, STRING, STRING_MAP, STRINGS, TIMESTAMP
-from lake.typed_rows import plain_rows, typed_rows
+from tidemark.lake.schema import BIGINT, STRING, STRING_MAP, STRINGS, TIMESTAMP
+from tidemark.lake.typed_rows import plain_rows, typed_rows
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
 LATER = NOON + timedelta(microseconds=1)

@@ -10,22 +10,22 @@ import pytest
 from filelock import FileLock
 from pyiceberg.catalog import load_catalog
 
-from alerting.delivery.silences import silences
-from lake.catalog import NAME, Lake
-from lake.catalog_config import CatalogConfig
-from lake.decisions import decisions
-from lake.leases import RUN
-from lake.table_versions import (
+from tests.support.homes import TIDEMARK, environment, run
+from tidemark.alerting.delivery.silences import silences
+from tidemark.host.leases import RUN
+from tidemark.lake.catalog import NAME, Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.decisions import decisions
+from tidemark.lake.table_versions import (
     VERSION,
     VERSION_PROPERTY,
     OlderTablesError,
     VersionError,
     version_of,
 )
-from lake.tables import TABLES, alerting, progress, raw
-from lake.upgrading import left_to_do, upgrade
-from settings.home import Home
-from tests.support.homes import TIDEMARK, environment, run
+from tidemark.lake.tables import TABLES, alerting, progress, raw
+from tidemark.lake.upgrading import left_to_do, upgrade
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lake.clocks import Window, ceil_hour, floor_hour
 from tests.support.loaded_snapshots import TICK, at
+from tidemark.lake.clocks import Window, ceil_hour, floor_hour
 
 
 @pytest.mark.parametrize(

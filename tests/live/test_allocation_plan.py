@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from live.allocation_plan import PlanError, Wish, plan
-from rocketmq.records import (
+from tests.support.homes import run
+from tidemark.live.allocation_plan import PlanError, Wish, plan
+from tidemark.rocketmq.records import (
     Client,
     ClientQueue,
     ConsumerOffset,
@@ -15,8 +16,7 @@ from rocketmq.records import (
     Subscription,
     Topic,
 )
-from settings.home import Home
-from tests.support.homes import run
+from tidemark.settings.home import Home
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from live import broker_times
-from live.broker_times import Limits, requested, requests_needed
-from live.history_times import remove_skew
-from live.lag import group_rows
-from live.store_times import StoreTime, undated
-from rocketmq.admin.deep_requests import TimeSpan
-from rocketmq.names import OffsetKey
-from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
-from rocketmq.snapshot.broker_reading import NEVER_CONSUMES
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.errors import RequestTimeoutError
+from tidemark.live import broker_times
+from tidemark.live.broker_times import Limits, requested, requests_needed
+from tidemark.live.history_times import remove_skew
+from tidemark.live.lag import group_rows
+from tidemark.live.store_times import StoreTime, undated
+from tidemark.rocketmq.admin.deep_requests import TimeSpan
+from tidemark.rocketmq.names import OffsetKey
+from tidemark.rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
+from tidemark.rocketmq.snapshot.broker_reading import NEVER_CONSUMES
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.errors import RequestTimeoutError
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 AHEAD = timedelta(minutes=5)

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from live.history_times import remove_skew
-from rocketmq.records import Broker, QueueOffset, Snapshot
+from tidemark.live.history_times import remove_skew
+from tidemark.rocketmq.records import Broker, QueueOffset, Snapshot
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.tables.progress import QUEUES, SNAPSHOTS
-from live import consume_modes
-from live.history_times import ByOurClock
-from live.lag import group_rows
-from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.tables.progress import QUEUES, SNAPSHOTS
+from tidemark.live import consume_modes
+from tidemark.live.history_times import ByOurClock
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

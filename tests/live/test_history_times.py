@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
-from lake.tables import TABLES
-from live import broker_times, history_times, lag
-from live.history_times import Limits, read
-from live.lag import group_rows
-from live.store_times import Observation, Step, StoreTime, StoreTimes, group_queue, undated
-from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from settings.basics import BasicSettings
-from settings.home import Home
 from tests.support.lake_copies import copied
+from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.tables import TABLES
+from tidemark.live import broker_times, history_times, lag
+from tidemark.live.history_times import Limits, read
+from tidemark.live.lag import group_rows
+from tidemark.live.store_times import Observation, Step, StoreTime, StoreTimes, group_queue, undated
+from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.basics import BasicSettings
+from tidemark.settings.home import Home
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 PATIENT = Limits(seconds=60.0)

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from live.lag import group_rows
-from rocketmq.records import (
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.records import (
     Broker,
     Client,
     ConsumerOffset,

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live.consume_modes import Consumed
-from live.queue_lag import advanced, is_measurement, queue_row
-from live.store_times import StoreTime, StoreTimes, group_queue
-from rocketmq.consume_modes import Kind
-from rocketmq.records import ConsumerOffset, QueueOffset
+from tidemark.live.consume_modes import Consumed
+from tidemark.live.queue_lag import advanced, is_measurement, queue_row
+from tidemark.live.store_times import StoreTime, StoreTimes, group_queue
+from tidemark.rocketmq.consume_modes import Kind
+from tidemark.rocketmq.records import ConsumerOffset, QueueOffset
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live.store_times import Observation, Step, StoreTime, undated
-from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
+from tidemark.live.store_times import Observation, Step, StoreTime, undated
+from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from lake import replacement
-from lake.clocks import Window
 from orchestration import in_process
 from orchestration.in_process import RunError, with_remedy
-from settings.environment import Settings
 from tests.support.hours_of_queues import DAY, START, append_hours
+from tidemark.lake.clocks import Window
+from tidemark.planning import replacement
+from tidemark.settings.environment import Settings
 
 
 @pytest.fixture

@@ -15,20 +15,27 @@ from fastapi.testclient import TestClient
 from msgspec.structs import replace
 from pyiceberg.table import snapshots as of_pyiceberg
 
-from alerting.incidents.incident import Incident, Transition
-from alerting.incidents.repository import from_rows
-from board.application import application
-from board.newest import STALE_AFTER
-from board.store import Store
-from lake.catalog import Lake
-from lake.clocks import Window, floor_hour
-from lake.landing import land
-from lake.loading import load
-from lake.tables import TABLES, alerting, progress, raw
-from lake.typed_rows import plain_rows
-from rocketmq.records import Broker, ConsumerGroup, ConsumerOffset, QueueOffset, Snapshot, Topic
-from settings.home import Home
 from tests.support.homes import run, warmed
+from tidemark.alerting.incidents.incident import Incident, Transition
+from tidemark.alerting.incidents.repository import from_rows
+from tidemark.board.application import application
+from tidemark.board.newest import STALE_AFTER
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window, floor_hour
+from tidemark.lake.landing import land
+from tidemark.lake.loading import load
+from tidemark.lake.tables import TABLES, alerting, progress, raw
+from tidemark.lake.typed_rows import plain_rows
+from tidemark.rocketmq.records import (
+    Broker,
+    ConsumerGroup,
+    ConsumerOffset,
+    QueueOffset,
+    Snapshot,
+    Topic,
+)
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 

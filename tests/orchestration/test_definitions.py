@@ -10,10 +10,10 @@ from assets.metadata import EVERY_HOUR
 from assets.partitions import TABLES_POOL
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.tables import TABLES
 from orchestration.definitions import build
 from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK
-from settings.environment import Settings
+from tidemark.lake.tables import TABLES
+from tidemark.settings.environment import Settings
 
 INVARIANTS = (
     ("every_broker_answered", "raw.snapshots"),

@@ -11,8 +11,6 @@ from filelock import FileLock
 
 from assets.partitions import PENDING, partition_key, range_tags
 from assets.run_tags import process_tags
-from lake.clocks import HOUR, Window, floor_hour
-from lake.landing import landed
 from orchestration.definitions import build
 from orchestration.jobs import (
     AUDIT,
@@ -27,9 +25,11 @@ from orchestration.jobs import (
     meanwhile,
     schedules,
 )
-from settings.environment import Settings
-from settings.home import Home
 from tests.support.homes import TIDEMARK, environment
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.landing import landed
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 HOURS = range_tags(Window(floor_hour(datetime.now(UTC)) - 24 * HOUR, datetime.now(UTC)))
 GONE = "clusters:\n- {name: lab, namesrv: 127.0.0.1:1}\n"

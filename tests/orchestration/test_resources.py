@@ -9,10 +9,10 @@ import pytest
 from assets.resources import ClientMachineResource, RulesResource
 from orchestration.definitions import build
 from orchestration.resources import resources
-from settings.environment import Settings
-from settings.errors import SettingsError
-from settings.home import Home
-from settings.machines import Machine
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
+from tidemark.settings.machines import Machine
 
 
 def made(settings: Settings, name: str):

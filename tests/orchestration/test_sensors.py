@@ -7,19 +7,19 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 
-from alerting.incidents.repository import advance_incidents
-from alerting.incidents.self_monitoring import check_pipeline
-from alerting.rules.files import DEFAULT_RULES, load_rules
 from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
 from assets.run_tags import OF_TIDEMARK
-from lake.catalog import Lake
-from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
-from lake.tables.progress import SNAPSHOTS
-from lake.tables.quality import RESULTS
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
-from settings.environment import Settings
 from tests.support.notification_servers import heartbeats, serve
+from tidemark.alerting.incidents.repository import advance_incidents
+from tidemark.alerting.incidents.self_monitoring import check_pipeline
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables.alerting import INCIDENTS, NOTIFICATIONS
+from tidemark.lake.tables.progress import SNAPSHOTS
+from tidemark.lake.tables.quality import RESULTS
+from tidemark.settings.environment import Settings
 
 notify, watch, _ = sensors(running=False)
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from settings.home import Home
 from tests.support.homes import ROOT, environment
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 

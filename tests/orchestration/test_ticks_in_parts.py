@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.clocks import HOUR, floor_hour
-from lake.tables import alerting
-from settings.home import Home
 from tests.support.cluster_history import PAST, computed, put
 from tests.support.homes import ROOT, environment, warmed
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.tables import alerting
+from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 TICK = """
-from lake import parts
+from tidemark.lake import parts
 parts.PART_ROWS = 1
 from orchestration import in_process
-from settings.environment import Settings
+from tidemark.settings.environment import Settings
 in_process.tick(Settings.read(), collect=False, complain=print)
 """
 """A tick whose parts are single hours."""

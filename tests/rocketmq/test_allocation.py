@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab import jars
-from rocketmq.allocation import SELF_CONTAINED, STRATEGIES, allocate
+from tidemark.lab import jars
+from tidemark.rocketmq.allocation import SELF_CONTAINED, STRATEGIES, allocate
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "fixtures" / "golden" / "allocation.txt"

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
-from rocketmq.collector import collect, collect_snapshot
-from rocketmq.snapshot import discovery
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.discovery import expected_readings
-from rocketmq.snapshot.problems import Problems
-from rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from tidemark.rocketmq.collector import collect, collect_snapshot
+from tidemark.rocketmq.snapshot import discovery
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.discovery import expected_readings
+from tidemark.rocketmq.snapshot.problems import Problems
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 A = BrokerGroup("broker-a", "one", {0: "a:0", 1: "a:1"})
 B = BrokerGroup("broker-b", "two", {0: "b:0"})
@@ -597,7 +597,9 @@ def test_a_dead_name_server_costs_little_beside_one_that_responds(scripted, monk
 
 def test_importing_the_collector_is_light():
     heavy = ["pandas", "pyarrow", "pydantic", "rich", "pyspark", "dagster", "numpy", "sqlalchemy"]
-    code = f"import sys, rocketmq.collector; print([m for m in {heavy} if m in sys.modules])"
+    code = (
+        f"import sys, tidemark.rocketmq.collector; print([m for m in {heavy} if m in sys.modules])"
+    )
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.names import (
+from tidemark.rocketmq.names import (
     OffsetKey,
     client_version,
     dlq_topic,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import jars
-from rocketmq.allocation import allocate
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
+from tidemark.lab import jars
+from tidemark.rocketmq.allocation import allocate
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 HERE = Path(__file__).parent
 STRATEGIES = {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM_NEARBY-AVG"}

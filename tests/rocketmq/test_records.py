@@ -2,8 +2,8 @@
 
 import pytest
 
-from rocketmq.records import LeftOut
-from settings.clusters_file import DeepLimits, Limits
+from tidemark.rocketmq.records import LeftOut
+from tidemark.settings.clusters_file import DeepLimits, Limits
 
 
 @pytest.mark.parametrize("part", ["lite_topics", "clients", "counters", "tags", "store_times"])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rocketmq import typed_values
+from tidemark.rocketmq import typed_values
 
 TIME = datetime(2026, 11, 19, 12, 0, 0, 250_000, UTC)
 

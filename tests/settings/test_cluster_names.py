@@ -6,18 +6,18 @@ from functools import partial
 
 import pytest
 
-from collection.snapshots import NeverReachedError, take_snapshots
-from lake.landing import folder, land, landed
-from lake.shared import Shared
-from rocketmq.records import Snapshot
-from settings.cluster_names import fault
-from settings.clusters import Cluster, configured
-from settings.environment import Settings
-from settings.errors import SettingsError
-from settings.home import Home
 from tests.rocketmq.conftest import scripted  # noqa: F401 - a fixture
 from tests.rocketmq.snapshot.test_hostile_brokers import frame, serve
 from tests.support.homes import run
+from tidemark.collection.snapshots import NeverReachedError, take_snapshots
+from tidemark.host.shared import Shared
+from tidemark.lake.landing import folder, land, landed
+from tidemark.rocketmq.records import Snapshot
+from tidemark.settings.cluster_names import fault
+from tidemark.settings.clusters import Cluster, configured
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
 
 LONG = "c" * 230
 GOOD = ["c", "prod/eu", "DefaultCluster", "a+b", "\u96c6\u7fa4", "c" * 100]

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.security import Credentials, Security, Tls
-from settings.clusters import Cluster, configured
-from settings.clusters_file import load_clusters
-from settings.errors import SettingsError
-from settings.home import Home
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.security import Credentials, Security, Tls
+from tidemark.settings.clusters import Cluster, configured
+from tidemark.settings.clusters_file import load_clusters
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
 
 SECRET = "what-nobody-may-see"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from alerting.rules.files import valid_rules
-from settings.clusters import configured
-from settings.health import read
-from settings.home import Home
-from settings.times import in_words, positive_seconds, seconds
+from tidemark.alerting.rules.files import valid_rules
+from tidemark.settings.clusters import configured
+from tidemark.settings.health import read
+from tidemark.settings.home import Home
+from tidemark.settings.times import in_words, positive_seconds, seconds
 
 LENGTHS = {
     "90s": 90,

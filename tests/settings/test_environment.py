@@ -7,11 +7,11 @@ import dagster as dg
 import pytest
 
 from orchestration.resources import resources
-from settings.basics import BasicSettings
-from settings.environment import Settings, variable_of
-from settings.errors import SettingsError
-from settings.machines import Sizing
-from settings.variables import NAMES, OLD_NAMES, warnings_of
+from tidemark.settings.basics import BasicSettings
+from tidemark.settings.environment import Settings, variable_of
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.machines import Sizing
+from tidemark.settings.variables import NAMES, OLD_NAMES, warnings_of
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settings.files import expanded
+from tidemark.settings.files import expanded
 
 
 def test_a_variable_is_replaced_by_its_value():

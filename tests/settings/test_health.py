@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from settings.environment import Settings
-from settings.health import DEFAULTS, read
+from tidemark.settings.environment import Settings
+from tidemark.settings.health import DEFAULTS, read
 
 
 def test_without_a_file_all_groups_are_alike(tmp_path):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from orchestration.instance.files import prepare
-from settings.home import LEFT_SECONDS, Home, remove_unfinished, unfinished, write_whole
+from tidemark.settings.home import LEFT_SECONDS, Home, remove_unfinished, unfinished, write_whole
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from settings.times import utc_instant
+from tidemark.settings.times import utc_instant
 
 EIGHT = datetime(2026, 11, 19, 8, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from settings.environment import Settings
-from settings.machines import Machine, read
+from tidemark.settings.environment import Settings
+from tidemark.settings.machines import Machine, read
 
 
 def test_without_a_file_all_groups_share_a_machine(tmp_path):

@@ -5,12 +5,12 @@ import re
 import pytest
 from pydantic import SecretStr
 
-from settings.clusters import Account
-from settings.clusters_file import read_credentials
-from settings.environment import Settings, variable_of
-from settings.errors import SettingsError
-from settings.secrets import PURPOSES, SHORTEST_TOKEN, Process, purposes_of
 from tests.test_repository import ROOT
+from tidemark.settings.clusters import Account
+from tidemark.settings.clusters_file import read_credentials
+from tidemark.settings.environment import Settings, variable_of
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.secrets import PURPOSES, SHORTEST_TOKEN, Process, purposes_of
 
 OURS = "a-token-of-our-own-with-32-chars"
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from settings.yaml_documents import Item, read_items
+from tidemark.settings.yaml_documents import Item, read_items
 
 
 class Entry(BaseModel):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settings.yaml_documents import DocumentError, parse
+from tidemark.settings.yaml_documents import DocumentError, parse
 
 TEXT = """\
 rules:

@@ -8,12 +8,6 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from lake.catalog import Lake
-from lake.history import LoadedSnapshot
-from lake.recent_observations import Observation
-from lake.run_plan import RunPlan
-from lake.tables import progress, raw
-from lake.unreachable_brokers import UnreachableBroker
 from spark.columns import inside, stored_in, with_previous
 from spark.progress.groups import groups
 from spark.progress.health import with_health
@@ -23,6 +17,12 @@ from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
 from spark.session.configuration import COMPILED, INTERPRETED
 from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress, raw
+from tidemark.planning.history import LoadedSnapshot
+from tidemark.planning.recent_observations import Observation
+from tidemark.planning.run_plan import RunPlan
+from tidemark.planning.unreachable_brokers import UnreachableBroker
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from alerting.incidents.incident import incident_id
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import alerting, progress, raw
+from tidemark.alerting.incidents.incident import incident_id
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, raw
 
 CLUSTER = "shop"
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lake.catalog import Lake
-from lake.landing import Place, land
-from lake.tables import TABLES, alerting, progress, quality
-from rocketmq.records import (
+from tidemark.lake.catalog import Lake
+from tidemark.lake.landing import Place, land
+from tidemark.lake.tables import TABLES, alerting, progress, quality
+from tidemark.rocketmq.records import (
     Broker,
     BrokerMetric,
     BrokerStats,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 import typer
 
-from settings.environment import Settings, variable_of
 from tests.test_repository import ROOT
+from tidemark.settings.environment import Settings, variable_of
 
 SETTINGS = {variable_of(field) for field in Settings.model_fields}
 """Every variable of Tidemark."""
@@ -48,7 +48,7 @@ def _programs():
     from dagster._daemon.cli import create_dagster_daemon_cli
     from dagster_webserver.cli import dagster_webserver
 
-    from tidemark.cli import app
+    from tidemark.cli.main import app
 
     return {
         "tidemark": typer.main.get_command(app),

@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 
-from settings.home import Home
 from tests.support.homes import environment
-from tidemark.cli import main
+from tidemark.cli.main import main
+from tidemark.settings.home import Home
 
 
 def output_of(home: Home, *arguments: str, code: int = 0, **settings: str) -> str:

@@ -1,7 +1,7 @@
 """Settings of a deployment: a catalog on another host, with its files in a bucket."""
 
-from settings.sections import CatalogSettings, ObjectStore
 from tests.support.servers import Bucket
+from tidemark.settings.sections import CatalogSettings, ObjectStore
 
 
 def catalog_in(uri: str, bucket: Bucket, folder: str = "", kind: str = "sql") -> CatalogSettings:

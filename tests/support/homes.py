@@ -13,11 +13,11 @@ from typing import Any
 
 import dagster as dg
 
-from lake.catalog import Lake
-from lake.clocks import Window
-from orchestration.instance import forking
-from settings.home import Home
 from spark.session.engine import Engine
+from tidemark.embedded import forking
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.settings.home import Home
 
 ROOT = Path(__file__).parent.parent.parent
 TIDEMARK = Path(sys.executable).with_name("tidemark")

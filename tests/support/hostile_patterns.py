@@ -22,7 +22,18 @@ from re import _parser as parser  # pyright: ignore
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("alerting", "board", "collection", "lake", "live", "rocketmq", "settings", "tidemark")
+ROOMS = (
+    "alerting",
+    "board",
+    "cli",
+    "collection",
+    "host",
+    "lake",
+    "live",
+    "planning",
+    "rocketmq",
+    "settings",
+)
 LENGTH = 50_000
 METHODS = ("search", "sub", "subn", "split", "findall", "finditer", "match", "fullmatch")
 MEMBERS = {codes.CATEGORY_SPACE: " ", codes.CATEGORY_DIGIT: "1", codes.CATEGORY_WORD: "a",
@@ -34,7 +45,12 @@ def expressions() -> Iterator[tuple[str, str | bytes, int, set[str]]]:
     """Yield module, expression, flags, and the methods by which it is used."""
     for module in list(sys.modules.values()):
         name, file = module.__name__, getattr(module, "__file__", None)
-        if name.partition(".")[0] not in ROOMS or not file:
+        if (
+            name.split(".")[:1] != ["tidemark"]
+            or name.split(".")[1:2] == []
+            or name.split(".")[1] not in ROOMS
+            or not file
+        ):
             continue
         source = Path(file).read_text()
         for call in ast.walk(ast.parse(source)):
@@ -135,7 +151,9 @@ def _member(choices: list[Any]) -> str:
 def main() -> None:
     """Run them all."""
     for room in ROOMS:
-        for module_info in pkgutil.walk_packages([str(ROOT / room)], f"{room}."):
+        for module_info in pkgutil.walk_packages(
+            [str(ROOT / "tidemark" / room)], f"tidemark.{room}."
+        ):
             if "commands" not in module_info.name:
                 importlib.import_module(module_info.name)
     done = set()

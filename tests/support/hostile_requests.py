@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-from board import application as boards
-from board.dependencies import query_parameters
-from board.store import Store
-from lake.catalog import Lake
-from settings.home import Home
 from tests.board.test_parameters import routes
 from tests.support.asgi import Header, respond
+from tidemark.board import application as boards
+from tidemark.board.dependencies import query_parameters
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 LENGTH = 100_000
 HOSTILE: tuple[Callable[[int], str], ...] = (
@@ -71,7 +71,7 @@ def main() -> None:
     store = Store(Lake(Home.of(sys.argv[1])))
     store.refresh()
     try:
-        from board.middleware import Limits  # earlier versions have none
+        from tidemark.board.middleware import Limits  # earlier versions have none
 
         bounds = Limits(head=10**9, address=10**9, part=10**9, parameters=10**9, body=10**9)
         app = boards.application(store, limits=bounds)

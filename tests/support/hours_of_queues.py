@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window
-from lake.tables import raw
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window
+from tidemark.lake.tables import raw
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = Window(START, START + 24 * HOUR)

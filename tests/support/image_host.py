@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from settings.secrets import PURPOSES, Process
 from tests.support.command_lines import DEPLOY
 from tests.support.servers import Bucket, free_port
+from tidemark.settings.secrets import PURPOSES, Process
 
 USER = pwd.getpwnam("nobody").pw_uid
 """Java wants a user whom the machine knows; the image knows its own."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from lab.jars import cache_folder, ivy_command
+from tidemark.lab.jars import cache_folder, ivy_command
 
 _MODULE = """\
 <ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">

@@ -6,8 +6,8 @@ import sqlite3
 from functools import cache
 from pathlib import Path
 
-from lake.catalog import Lake
-from settings.home import Home
+from tidemark.lake.catalog import Lake
+from tidemark.settings.home import Home
 
 
 def copied(made: Lake, home: Home) -> Lake:

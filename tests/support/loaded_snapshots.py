@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lake.catalog import Lake
-from lake.clocks import HOUR, Window, floor_hour
-from lake.tables import progress, raw
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.tables import progress, raw
 
 NOON = floor_hour(datetime.now(UTC)) - 6 * HOUR
 TICK = timedelta(microseconds=1)

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from lake.catalog import Lake
-from lake.schema import Table
-from lake.tables import alerting, progress, raw
-from rocketmq.admin import responses
-from rocketmq.admin.broker_reports import kept
 from tests.support import board_home
 from tests.support.recorded import FIXTURES
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import alerting, progress, raw
+from tidemark.rocketmq.admin import responses
+from tidemark.rocketmq.admin.broker_reports import kept
 
 GROUP = "billing"
 TOPIC = "orders"

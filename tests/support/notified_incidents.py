@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alerting.delivery.messages import Notification
-from alerting.delivery.notification_log import Entry
-from alerting.incidents.incident import Incident, Transition, incident_id
-from lake.catalog import Lake
-from lake.tables.alerting import NOTIFICATIONS
+from tidemark.alerting.delivery.messages import Notification
+from tidemark.alerting.delivery.notification_log import Entry
+from tidemark.alerting.incidents.incident import Incident, Transition, incident_id
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables.alerting import NOTIFICATIONS
 from tidemark.model.incidents import TransitionName
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterable
 
-from lab.cluster import LabCluster
-from rocketmq.admin import requests as admin
-from rocketmq.wire.client import RemotingClient
+from tidemark.lab.cluster import LabCluster
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.wire.client import RemotingClient
 
 Key = tuple[str, str, str, int]
 """Broker, consumer group, topic and queue id."""

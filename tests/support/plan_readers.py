@@ -5,9 +5,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from assets.reader import Reader
-from lake.clocks import Window
-from lake.run_plan import RunPlan
 from tests.support.table_rows import minutes
+from tidemark.lake.clocks import Window
+from tidemark.planning.run_plan import RunPlan
 
 
 def reader_of(spark: SparkSession, plan: RunPlan) -> Reader:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from board.metrics.endpoint import Facts, Metrics
-from settings.sections import MetricsSettings
+from tidemark.board.metrics.endpoint import Facts, Metrics
+from tidemark.settings.sections import MetricsSettings
 
 Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 """By name of the sample and its labels, its value."""

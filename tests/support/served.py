@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 
-from board.connections import ConnectionLimits
-from board.connections import server as server_of
+from tidemark.board.connections import ConnectionLimits
+from tidemark.board.connections import server as server_of
 
 SECONDS = 120.0
 """How long a start or an end may take on a loaded machine."""

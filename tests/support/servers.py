@@ -23,8 +23,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
-from lab.layout import is_free
 from tests.support.jars import jars
+from tidemark.lab.layout import is_free
 
 START_SECONDS = 120
 S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"

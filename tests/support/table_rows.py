@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lake.clocks import Window
-from lake.schema import Table
-from lake.tables import raw
 from spark.progress.queues import RawFrames
+from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import raw
 
 NOON = datetime(2026, 11, 19, 12, 0, tzinfo=UTC)
 """When the first snapshot of a test is taken."""

@@ -12,13 +12,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lake.catalog import Lake
-from lake.clocks import HOUR, floor_hour
-from lake.landing import land
-from lake.tables import TABLES
 from orchestration import in_process
-from orchestration.synthetic_snapshots import SyntheticCluster
-from settings.environment import Settings
+from tidemark.embedded.synthetic_snapshots import SyntheticCluster
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.landing import land
+from tidemark.lake.tables import TABLES
+from tidemark.settings.environment import Settings
 
 TICKS = 3
 """The second one is of a deep snapshot; the third is of a snapshot like the first."""

@@ -12,16 +12,16 @@ import pytest
 import requests
 from msgspec.structs import replace
 
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.incident import Incident, Transition
-from alerting.incidents.life_cycle import acknowledged, resolved
-from alerting.incidents.repository import save
-from alerting.rules.files import read_rule_set
-from settings.sections import NotificationSettings
 from tests.support.notified_incidents import incident
 from tests.support.servers import free_port
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.incident import Incident, Transition
+from tidemark.alerting.incidents.life_cycle import acknowledged, resolved
+from tidemark.alerting.incidents.repository import save
+from tidemark.alerting.rules.files import read_rule_set
 from tidemark.model.incidents import TransitionName
+from tidemark.settings.sections import NotificationSettings
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 

@@ -6,8 +6,8 @@ import sys
 import apprise
 import requests
 
-from alerting.delivery import apprise_patches
-from alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery import apprise_patches
+from tidemark.alerting.delivery.channels import AppriseChannel
 
 
 def test_the_installed_apprise_is_the_tested_version():
@@ -17,8 +17,8 @@ def test_the_installed_apprise_is_the_tested_version():
 def test_importing_the_channels_patches_no_library():
     code = (
         "import requests\n"
-        "import alerting.delivery.channels\n"
-        "from alerting.delivery.apprise_patches import PLUGINS\n"
+        "import tidemark.alerting.delivery.channels\n"
+        "from tidemark.alerting.delivery.apprise_patches import PLUGINS\n"
         "assert all(plugin.requests is requests for plugin in PLUGINS)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import requests
 
-from alerting.delivery import outbox
-from alerting.delivery.channels import AppriseChannel, ChannelError
-from alerting.delivery.messages import MOST_IN_FULL, Notification, body
-from alerting.delivery.outbox import deliver
-from alerting.incidents.incident import Incident
-from alerting.incidents.repository import save
-from lake.tables.alerting import NOTIFICATIONS
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident, notification
+from tidemark.alerting.delivery import outbox
+from tidemark.alerting.delivery.channels import AppriseChannel, ChannelError
+from tidemark.alerting.delivery.messages import MOST_IN_FULL, Notification, body
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.repository import save
+from tidemark.lake.tables.alerting import NOTIFICATIONS
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ class Web:
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     web = Web()
     monkeypatch.setattr(requests, "post", web.post)
-    monkeypatch.setattr("alerting.delivery.pagers.PAUSE", 0)
+    monkeypatch.setattr("tidemark.alerting.delivery.pagers.PAUSE", 0)
     yield web
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.incident import Incident
-from alerting.incidents.repository import save
-from alerting.rules.files import read_rule_set
-from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident
+from tidemark.alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.repository import save
+from tidemark.alerting.rules.files import read_rule_set
+from tidemark.settings.sections import NotificationSettings
 
 pytestmark = pytest.mark.slow
 

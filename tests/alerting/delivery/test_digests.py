@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.messages import MOST_IN_FULL
-from alerting.delivery.notification_log import notifications_of
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import DAY, open_channels
-from alerting.incidents.incident import Incident, Transition, incident_id
-from alerting.incidents.life_cycle import acknowledged, resolved
-from alerting.incidents.repository import save
-from lake.catalog import Lake
-from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
+from tidemark.alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery.messages import MOST_IN_FULL
+from tidemark.alerting.delivery.notification_log import notifications_of
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import DAY, open_channels
+from tidemark.alerting.incidents.incident import Incident, Transition, incident_id
+from tidemark.alerting.incidents.life_cycle import acknowledged, resolved
+from tidemark.alerting.incidents.repository import save
+from tidemark.lake.catalog import Lake
 from tidemark.model.incidents import TransitionName
+from tidemark.settings.sections import NotificationSettings
 
 pytestmark = pytest.mark.slow
 
@@ -224,8 +224,8 @@ def test_a_kill_before_recording_repeats_one_digest(lake, webhook):
     save(lake, [], [one])
     digests(lake, webhook.url, 30)
     code = (
-        "import sys; from datetime import datetime; from settings.home import Home\n"
-        "from lake.catalog import Lake\n"
+        "import sys; from datetime import datetime; from tidemark.settings.home import Home\n"
+        "from tidemark.lake.catalog import Lake\n"
         "from tests.alerting.delivery.test_digests import digests, hour\n"
         "print(digests(Lake(Home.of(sys.argv[1])), sys.argv[2], 48))"
     )

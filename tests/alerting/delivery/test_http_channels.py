@@ -6,17 +6,17 @@ from time import monotonic
 import pytest
 from apprise.plugins.pagerduty import PAGERDUTY_API_LOOKUP
 
-from alerting.delivery import http_channels
-from alerting.delivery.channels import AppriseChannel, Channel, ChannelError
-from alerting.delivery.heartbeat import heartbeat
-from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
-from alerting.delivery.messages import Notification
-from alerting.delivery.outbox import deliver
-from alerting.incidents.incident import Incident
-from alerting.incidents.life_cycle import acknowledged
-from alerting.incidents.repository import save
 from tests.support.notification_servers import responding, serve
 from tests.support.notified_incidents import FIRING, clock, minute, notification
+from tidemark.alerting.delivery import http_channels
+from tidemark.alerting.delivery.channels import AppriseChannel, Channel, ChannelError
+from tidemark.alerting.delivery.heartbeat import heartbeat
+from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
+from tidemark.alerting.delivery.messages import Notification
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.life_cycle import acknowledged
+from tidemark.alerting.incidents.repository import save
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_a_page_in_place_of_silences_is_a_refusal(page: bytes):
 
 
 def test_an_acknowledgement_without_a_connection_is_a_failure(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("alerting.delivery.pagers.PAUSE", 0)
+    monkeypatch.setattr("tidemark.alerting.delivery.pagers.PAUSE", 0)
     with serve() as hook:
         closed = hook.http
     monkeypatch.setitem(PAGERDUTY_API_LOOKUP, "us", closed)
@@ -109,7 +109,7 @@ def test_a_webhook_that_breaks_off_after_its_status_has_accepted():
 @pytest.mark.parametrize("body", [{}, {"endless": True}])
 def test_an_acknowledgement_is_accepted_by_its_status(monkeypatch: pytest.MonkeyPatch, body):
     """One that broke off was sent again and again, one without an end held up every channel."""
-    monkeypatch.setattr("alerting.delivery.pagers.PAUSE", 0)
+    monkeypatch.setattr("tidemark.alerting.delivery.pagers.PAUSE", 0)
     with responding(OK + b"Content-Length: 99999999\r\n\r\n{}", **body) as url:
         monkeypatch.setitem(PAGERDUTY_API_LOOKUP, "us", url)
         AppriseChannel("pagerduty://routing-key@api-key").send([taken_on()])

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from alerting.delivery.channels import AppriseChannel, LogChannel
-from alerting.delivery.outbox import deliver
-from alerting.incidents.repository import save
-from lake.tables.alerting import NOTIFICATIONS
 from tests.alerting.delivery.test_channels import PAGERDUTY, web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident
+from tidemark.alerting.delivery.channels import AppriseChannel, LogChannel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.incidents.repository import save
+from tidemark.lake.tables.alerting import NOTIFICATIONS
 
 __all__ = ("web",)
 

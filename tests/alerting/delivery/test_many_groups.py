@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from alerting.delivery import outbox
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.repository import save
-from alerting.rules.files import read_rule_set
-from settings.sections import NotificationSettings
 from tests.support.notification_servers import serve
 from tests.support.notified_incidents import clock, incident
+from tidemark.alerting.delivery import outbox
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.repository import save
+from tidemark.alerting.rules.files import read_rule_set
+from tidemark.settings.sections import NotificationSettings
 
 pytestmark = pytest.mark.slow
 

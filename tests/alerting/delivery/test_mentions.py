@@ -14,11 +14,11 @@ from apprise.plugins.lark import NotifyLark
 from apprise.plugins.slack import NotifySlack
 from apprise.plugins.wecombot import NotifyWeComBot
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.mentions import without_mentions
-from alerting.delivery.templates import Words
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import incident, notification
+from tidemark.alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery.mentions import without_mentions
+from tidemark.alerting.delivery.templates import Words
 
 NAMES = (
     "@everyone", "@here", "@channel", "@all", "@room", "x@everyone", "X@ALL", "@bob",

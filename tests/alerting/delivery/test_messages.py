@@ -6,12 +6,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from alerting.delivery.messages import MOST_IN_FULL, body, text, title
-from alerting.delivery.templates import Words
-from alerting.incidents.life_cycle import NO_RULE
-from alerting.incidents.removed import CLUSTER_REMOVED, EXPECTATION_REMOVED
-from alerting.rules.kinds import KINDS
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
+from tidemark.alerting.delivery.messages import MOST_IN_FULL, body, text, title
+from tidemark.alerting.delivery.templates import Words
+from tidemark.alerting.incidents.life_cycle import NO_RULE
+from tidemark.alerting.incidents.removed import CLUSTER_REMOVED, EXPECTATION_REMOVED
+from tidemark.alerting.rules.kinds import KINDS
 
 
 def test_a_message_names_value_times_evidence_and_next_step():

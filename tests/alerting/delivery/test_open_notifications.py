@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.notification_log import OpenNotifications
-from alerting.delivery.outbox import deliver
-from alerting.delivery.silences import mutes
-from alerting.incidents.incident import Alert, Evaluation
-from alerting.incidents.repository import advance_incidents, save
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from lake.catalog import Lake
-from lake.tables.alerting import NOTIFICATIONS
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, minute, rows
+from tidemark.alerting.delivery.channels import AppriseChannel
+from tidemark.alerting.delivery.notification_log import OpenNotifications
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.silences import mutes
+from tidemark.alerting.incidents.incident import Alert, Evaluation
+from tidemark.alerting.incidents.repository import advance_incidents, save
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables.alerting import NOTIFICATIONS
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from alerting.delivery.channels import AppriseChannel, Channel, LogChannel
-from alerting.delivery.outbox import deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.repository import save
-from settings.sections import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
 from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident, notification, rows
+from tidemark.alerting.delivery.channels import AppriseChannel, Channel, LogChannel
+from tidemark.alerting.delivery.outbox import deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.repository import save
+from tidemark.settings.sections import NotificationSettings
 
 pytestmark = pytest.mark.slow
 

@@ -1,8 +1,8 @@
 """Channels that the addresses of a receiver open."""
 
-from alerting.delivery.receivers import open_channels
-from alerting.rules.routing import Receiver
-from settings.sections import NotificationSettings
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.rules.routing import Receiver
+from tidemark.settings.sections import NotificationSettings
 
 
 def names(urls: str, **environ: str) -> tuple[list[str], list[str]]:

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from alerting.delivery.outbox import Delivery, deliver
-from alerting.delivery.receivers import open_channels
-from alerting.incidents.incident import Incident
-from alerting.incidents.life_cycle import acknowledged
-from alerting.incidents.repository import find, save
-from alerting.rules.files import read_rule_set
-from lake.tables.alerting import NOTIFICATIONS
-from settings.sections import NotificationSettings
 from tests.alerting.delivery.test_channels import web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident, minute
+from tidemark.alerting.delivery.outbox import Delivery, deliver
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.life_cycle import acknowledged
+from tidemark.alerting.incidents.repository import find, save
+from tidemark.alerting.rules.files import read_rule_set
+from tidemark.lake.tables.alerting import NOTIFICATIONS
+from tidemark.settings.sections import NotificationSettings
 
 __all__ = ("web",)
 

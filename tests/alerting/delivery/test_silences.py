@@ -6,7 +6,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from alerting.delivery.silences import (
+from tests.support.notified_incidents import FIRING, NOON, incident, minute
+from tidemark.alerting.delivery.silences import (
     KEPT,
     Silence,
     SilenceError,
@@ -16,15 +17,9 @@ from alerting.delivery.silences import (
     silences,
     unsilence,
 )
-from alerting.incidents.incident import Incident
-from alerting.rules.files import load_rules
-from lake.postgresql import PostgresqlState
-from tests.support.notified_incidents import (
-    FIRING,
-    NOON,
-    incident,
-    minute,
-)
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.rules.files import load_rules
+from tidemark.host.postgresql import PostgresqlState
 
 
 def test_a_silence_mutes_what_it_matches_until_it_ends(lake):

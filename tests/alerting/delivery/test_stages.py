@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from alerting.delivery.channel_routes import ChannelRoute
-from alerting.delivery.channels import LogChannel
-from alerting.delivery.notification_log import Entry, NotificationLog, OpenNotifications
-from alerting.delivery.stages import (
+from tests.support.notified_incidents import (
+    DONE,
+    FIRING,
+    RESOLVED,
+    entry,
+    incident,
+    minute,
+    notification,
+)
+from tidemark.alerting.delivery.channel_routes import ChannelRoute
+from tidemark.alerting.delivery.channels import LogChannel
+from tidemark.alerting.delivery.notification_log import Entry, NotificationLog, OpenNotifications
+from tidemark.alerting.delivery.stages import (
     LONGEST_RETRY_PAUSE,
     Candidate,
     Due,
@@ -28,19 +37,10 @@ from alerting.delivery.stages import (
     retry_pause,
     worth_a_page,
 )
-from alerting.incidents.incident import Incident
-from alerting.incidents.repository import save
-from alerting.rules.routing import Node
-from lake.tables.alerting import NOTIFICATIONS
-from tests.support.notified_incidents import (
-    DONE,
-    FIRING,
-    RESOLVED,
-    entry,
-    incident,
-    minute,
-    notification,
-)
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.repository import save
+from tidemark.alerting.rules.routing import Node
+from tidemark.lake.tables.alerting import NOTIFICATIONS
 from tidemark.model.incidents import NotificationStatus, TransitionKind
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from alerting.delivery.templates import Words
-from alerting.rules.files import read_rule_set
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
+from tidemark.alerting.delivery.templates import Words
+from tidemark.alerting.rules.files import read_rule_set
 
 HOSTILE = "{{ 7*7 }}{% for x in y %}<script>"
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from alerting.incidents.as_of import notifications_as_of, row_as_of
-from alerting.incidents.incident import Incident, Transition
-from alerting.incidents.life_cycle import acknowledged, closed
-from lake.typed_rows import plain_rows
+from tidemark.alerting.incidents.as_of import notifications_as_of, row_as_of
+from tidemark.alerting.incidents.incident import Incident, Transition
+from tidemark.alerting.incidents.life_cycle import acknowledged, closed
+from tidemark.lake.typed_rows import plain_rows
 from tidemark.model.incidents import TransitionName
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from alerting.incidents.incident import Incident
-from alerting.incidents.inhibition import apply_inhibition
-from alerting.rules.files import DEFAULT_RULES, read_rule_set, ready_made_inhibitions
-from alerting.rules.model import Inhibition
 from tests.support.notified_incidents import incident, minute
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.inhibition import apply_inhibition
+from tidemark.alerting.rules.files import DEFAULT_RULES, read_rule_set, ready_made_inhibitions
+from tidemark.alerting.rules.model import Inhibition
 
 RULES = {rule.name: rule for rule in read_rule_set(DEFAULT_RULES).rules}
 

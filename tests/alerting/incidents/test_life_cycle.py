@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from alerting.incidents.incident import Alert, Evaluation, Incident
-from alerting.incidents.life_cycle import REOPEN_WITHIN, acknowledged, advance
-from alerting.rules.base import BaseRule
-from alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.alerting.incidents.incident import Alert, Evaluation, Incident
+from tidemark.alerting.incidents.life_cycle import REOPEN_WITHIN, acknowledged, advance
+from tidemark.alerting.rules.base import BaseRule
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 SUBJECT = "lab/billing/orders"

@@ -4,22 +4,22 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from alerting.delivery.messages import Notification, text
-from alerting.incidents.incident import Incident
-from alerting.incidents.life_cycle import advance, closed
-from alerting.incidents.removed import (
+from tests.alerting.incidents.test_life_cycle import at, truth
+from tests.alerting.incidents.test_self_monitoring import NOON, computed
+from tests.support.notified_incidents import FIRING, RESOLVED, incident, minute
+from tidemark.alerting.delivery.messages import Notification, text
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.life_cycle import advance, closed
+from tidemark.alerting.incidents.removed import (
     CLUSTER_REMOVED,
     REMEMBERED_FOR,
     close_removed,
     removed_clusters,
 )
-from alerting.incidents.repository import find, save
-from alerting.incidents.self_monitoring import check_pipeline
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from lake.catalog import Lake
-from tests.alerting.incidents.test_life_cycle import at, truth
-from tests.alerting.incidents.test_self_monitoring import NOON, computed
-from tests.support.notified_incidents import FIRING, RESOLVED, incident, minute
+from tidemark.alerting.incidents.repository import find, save
+from tidemark.alerting.incidents.self_monitoring import check_pipeline
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.lake.catalog import Lake
 
 
 def configure(lake: Lake, *names: str) -> None:

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from alerting.incidents.repository import current_incidents, save
 from tests.support.notified_incidents import RESOLVED, incident, minute
+from tidemark.alerting.incidents.repository import current_incidents, save
 
 
 def test_recurrences_that_have_begun_are_current(lake):

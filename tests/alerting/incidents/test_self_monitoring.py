@@ -4,16 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerting.incidents.incident import Incident
-from alerting.incidents.life_cycle import advance
-from alerting.incidents.self_monitoring import check_pipeline
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from alerting.rules.model import Rule
-from lake.catalog import Lake
-from lake.landing import land
-from lake.tables.progress import SNAPSHOTS
-from lake.tables.quality import RESULTS
 from tests.support.cluster_history import Minute, snapshot
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.life_cycle import advance
+from tidemark.alerting.incidents.self_monitoring import check_pipeline
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.alerting.rules.model import Rule
+from tidemark.lake.catalog import Lake
+from tidemark.lake.landing import land
+from tidemark.lake.tables.progress import SNAPSHOTS
+from tidemark.lake.tables.quality import RESULTS
 
 pytestmark = pytest.mark.slow
 

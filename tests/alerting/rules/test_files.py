@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
-from alerting.rules.files import DEFAULT_RULES, RuleError, load_rules, schema, valid_rules
-from alerting.rules.kinds import KINDS
-from settings.fields import Span
+from tidemark.alerting.rules.files import DEFAULT_RULES, RuleError, load_rules, schema, valid_rules
+from tidemark.alerting.rules.kinds import KINDS
+from tidemark.settings.fields import Span
 
 GOOD = """\
 rules:

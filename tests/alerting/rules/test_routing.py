@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from alerting.rules.files import DEFAULT_RULES, read_rule_set
+from tidemark.alerting.rules.files import DEFAULT_RULES, read_rule_set
 
 AMTOOL = shutil.which("amtool")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from alerting.rules.files import DEFAULT_RULES, load_rules, runbook_link, with_links
 from assets.resources import RulesResource
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules, runbook_link, with_links
 
 ROOT = Path(__file__).parents[3]
 

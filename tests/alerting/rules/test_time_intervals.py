@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.rules.time_intervals import NamedIntervals
+from tidemark.alerting.rules.time_intervals import NamedIntervals
 
 
 def holds(interval: dict, instant: str, zone: str = "UTC") -> bool:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lake.tables import progress, raw
 from tests.support.scrape import metrics_of, value
 from tests.support.table_rows import arrow
+from tidemark.lake.tables import progress, raw
 
 
 def groups(*rows):

@@ -2,15 +2,15 @@
 
 import pytest
 
-from board.metrics.endpoint import Facts, Metrics
-from board.metrics.exporter_brokers import REPORT_KEYS, RUNTIME
-from lake.tables import progress, raw
-from rocketmq.admin import responses
-from rocketmq.admin.broker_reports import RUNTIME_KEYS, kept
-from settings.sections import MetricsSettings
 from tests.support.recorded import FIXTURES
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow, minute
+from tidemark.board.metrics.endpoint import Facts, Metrics
+from tidemark.board.metrics.exporter_brokers import REPORT_KEYS, RUNTIME
+from tidemark.lake.tables import progress, raw
+from tidemark.rocketmq.admin import responses
+from tidemark.rocketmq.admin.broker_reports import RUNTIME_KEYS, kept
+from tidemark.settings.sections import MetricsSettings
 
 
 def test_offsets_of_topics_retries_and_dead_letters():

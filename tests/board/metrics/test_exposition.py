@@ -5,13 +5,13 @@ import zlib
 
 import pytest
 
-from board.metrics.declaration import COUNTER, FAMILIES, metrics_of
-from board.metrics.endpoint import KEPT, SOURCES, Facts, Metrics
-from board.metrics.exposition import Lines, Samples, families, page
-from lake.tables import TABLES, progress
-from settings.sections import MetricsSettings
 from tests.support.scrape import ALL_FAMILIES, scraped, value
 from tests.support.table_rows import arrow
+from tidemark.board.metrics.declaration import COUNTER, FAMILIES, metrics_of
+from tidemark.board.metrics.endpoint import KEPT, SOURCES, Facts, Metrics
+from tidemark.board.metrics.exposition import Lines, Samples, families, page
+from tidemark.lake.tables import TABLES, progress
+from tidemark.settings.sections import MetricsSettings
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lake.tables import progress, raw
 from tests.support.recorded import FIXTURES
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow
+from tidemark.lake.tables import progress, raw
 
 BROKER_OF_55 = FIXTURES / "rocketmq-5.5.0" / "metrics.txt"
 

@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from board.metrics.endpoint import Facts, Metrics
-from lake.tables import alerting, progress, raw
-from settings.sections import MetricsSettings
 from tests.support.scrape import metrics_of, scraped, value
 from tests.support.table_rows import arrow, minute
+from tidemark.board.metrics.endpoint import Facts, Metrics
+from tidemark.lake.tables import alerting, progress, raw
 from tidemark.model.health import Health
+from tidemark.settings.sections import MetricsSettings
 
 
 def groups(**columns):

@@ -11,19 +11,19 @@ import pytest
 import yaml
 from jinja2 import Environment, nodes
 
-import board
-from alerting.rules.kinds import KINDS
-from board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
-from board.pages import group, groups, now, tables
-from board.pages.chinese import CHINESE, FILES
-from board.pages.wording import WHY_UNKNOWN, WORDS, why_unknown
-from board.topic_rows import TOPICS
-from lake.schema import Table
-from lake.tables import progress, quality, raw
 from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.sources import SOURCES
 from spark.progress import client_events, events, slave_reads
 from spark.progress.subscriptions import DIFFERENCES
+from tidemark import board
+from tidemark.alerting.rules.kinds import KINDS
+from tidemark.board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
+from tidemark.board.pages import group, groups, now, tables
+from tidemark.board.pages.chinese import CHINESE, FILES
+from tidemark.board.pages.wording import WHY_UNKNOWN, WORDS, why_unknown
+from tidemark.board.topic_rows import TOPICS
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, quality, raw
 from tidemark.model.health import Health
 
 ROOM = Path(board.__file__).parent

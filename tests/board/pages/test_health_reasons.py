@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from board.pages.chinese import CHINESE
-from board.pages.health_reasons import LIMITS, reason
-from lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
+from tidemark.board.pages.chinese import CHINESE
+from tidemark.board.pages.health_reasons import LIMITS, reason
+from tidemark.lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
 
 OVER = {"observations": 10, "span_ms": 540_000}

@@ -11,11 +11,11 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from board.store import Store
-from lake.catalog import Lake
-from lake.tables import alerting, progress, quality, raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, add_snapshots, group, queue, rows_of
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import alerting, progress, quality, raw
 from tidemark.model.health import HealthReason
 
 HTML = {"Accept": "text/html"}
@@ -64,7 +64,7 @@ def test_groups_in_trouble_come_first_also_with_an_unknown_lag(
 def test_pages_of_groups_by_severity_hold_every_row_once(
     client: TestClient, filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("board.pages.groups.SHOWN", 3)
+    monkeypatch.setattr("tidemark.board.pages.groups.SHOWN", 3)
     texts: list[str] = []
     path = "/groups"
     while path:

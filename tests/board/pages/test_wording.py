@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from board.pages.wording import UNKNOWN, backticks, breaks, cell, duration, iso, number
+from tidemark.board.pages.wording import UNKNOWN, backticks, breaks, cell, duration, iso, number
 
 
 @pytest.mark.parametrize(

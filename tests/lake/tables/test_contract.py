@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from lake.schema import type_text
-from lake.tables import TABLES
+from tidemark.lake.schema import type_text
+from tidemark.lake.tables import TABLES
 
 CONTRACT = {
     "raw.snapshots": "snapshot_id string, cluster string, source string, observed_at timestamp, "

@@ -8,12 +8,12 @@ import dagster as dg
 import pytest
 
 from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, PROCESS_TAG
-from lake.processes import identity
 from orchestration.definitions import build
 from orchestration.instance import dead_runs
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.jobs import TICK, every_minute
-from settings.environment import Settings
+from tidemark.host.processes import identity
+from tidemark.settings.environment import Settings
 
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); input()"
 """A program that no interrupt ends."""

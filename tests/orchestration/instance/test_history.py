@@ -17,8 +17,8 @@ from orchestration.instance.files import prepare
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.resources import resources
 from orchestration.sensors import sensors
-from settings.environment import Settings
-from settings.home import Home
+from tidemark.settings.environment import Settings
+from tidemark.settings.home import Home
 
 LATER = timedelta(days=8)
 

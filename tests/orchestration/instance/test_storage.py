@@ -7,7 +7,7 @@ import pytest
 
 from orchestration.instance.files import prepare
 from orchestration.instance.storage import StorageError, opened_storage
-from settings.home import Home
+from tidemark.settings.home import Home
 
 
 def test_a_removed_storage_is_one_line(tmp_path, monkeypatch):

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from assets.run_tags import LONGEST_TAG, PROCESS_TAG
-from lake.processes import identity
 from orchestration.instance.files import prepare
-from settings.home import Home
 from tests.support.homes import TIDEMARK, environment
+from tidemark.host.processes import identity
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.kills
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.admin import client_responses
-from rocketmq.admin.client_responses import MessageQueue, PullLimits
-from rocketmq.records import Subscription
+from tidemark.rocketmq.admin import client_responses
+from tidemark.rocketmq.admin.client_responses import MessageQueue, PullLimits
+from tidemark.rocketmq.records import Subscription
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.admin import deep_requests
-from rocketmq.admin.deep_requests import QueueEntry, Stats
+from tidemark.rocketmq.admin import deep_requests
+from tidemark.rocketmq.admin.deep_requests import QueueEntry, Stats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

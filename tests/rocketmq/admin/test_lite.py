@@ -2,10 +2,10 @@
 
 import pytest
 
-from rocketmq.admin.pop import decode_lite_topic
-from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.names import names_of_lite_topic
-from rocketmq.typed_values import instant
+from tidemark.rocketmq.admin.pop import decode_lite_topic
+from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.names import names_of_lite_topic
+from tidemark.rocketmq.typed_values import instant
 
 BODY = (
     b'{"liteTopic":"alice","parentTopic":"sessions","shardingToBroker":true,'

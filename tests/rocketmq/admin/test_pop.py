@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from live.lag import group_rows
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import chosen_version, pull_source_of
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = [
     pytest.mark.cluster,

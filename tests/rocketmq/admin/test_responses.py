@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketmq.admin import name_server, queue_stats, responses
-from rocketmq.admin.broker_reports import CONFIG_KEYS, decode_broker_config
-from rocketmq.admin.pop import decode_request_modes
-from rocketmq.names import OffsetKey
-from rocketmq.typed_values import instant, instants
+from tidemark.rocketmq.admin import name_server, queue_stats, responses
+from tidemark.rocketmq.admin.broker_reports import CONFIG_KEYS, decode_broker_config
+from tidemark.rocketmq.admin.pop import decode_request_modes
+from tidemark.rocketmq.names import OffsetKey
+from tidemark.rocketmq.typed_values import instant, instants
 
 
 def test_cluster_info(version, recorded):

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq.deep import broker_metrics
-from rocketmq.deep.broker_metrics import (
+from tidemark.rocketmq.deep import broker_metrics
+from tidemark.rocketmq.deep.broker_metrics import (
     BrokerMetrics,
     MetricsEndpoint,
     Page,
     parsed,
     read_broker_metrics,
 )
-from rocketmq.records import BrokerMetric, TopicMetric
-from rocketmq.snapshot.broker_reading import BrokerReading
-from rocketmq.snapshot.problems import Problems
-from rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.records import BrokerMetric, TopicMetric
+from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
+from tidemark.rocketmq.snapshot.problems import Problems
+from tidemark.rocketmq.wire.client import RemotingClient
 
 PAGE = Path("tests/fixtures/rocketmq-5.5.0/metrics.txt").read_text()
 OF_TIMERS = Path("tests/fixtures/rocketmq-5.5.1/metrics.txt").read_text()

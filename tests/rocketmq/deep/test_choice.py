@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.admin import deep_requests
-from rocketmq.admin.client_responses import RunningInfo
-from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.deep import offsets
-from rocketmq.deep.client_reports import ClientReader
-from rocketmq.deep.master_reader import chosen
-from rocketmq.deep.statistics import CounterSubjects, StatsReader
-from rocketmq.deep.unconsumed import TagReader, unconsumed
-from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
-from rocketmq.snapshot.broker_reading import BrokerReading
-from rocketmq.snapshot.problems import Problems
-from rocketmq.wire.client import RemotingClient
 from tests.rocketmq.deep.test_deep_snapshot import NOW
+from tidemark.rocketmq.admin import deep_requests
+from tidemark.rocketmq.admin.client_responses import RunningInfo
+from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.deep import offsets
+from tidemark.rocketmq.deep.client_reports import ClientReader
+from tidemark.rocketmq.deep.master_reader import chosen
+from tidemark.rocketmq.deep.statistics import CounterSubjects, StatsReader
+from tidemark.rocketmq.deep.unconsumed import TagReader, unconsumed
+from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
+from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
+from tidemark.rocketmq.snapshot.problems import Problems
+from tidemark.rocketmq.wire.client import RemotingClient
 
 
 @given(number=st.integers(0, 300), limit=st.integers(1, 100), first=st.integers(0, 10**6))

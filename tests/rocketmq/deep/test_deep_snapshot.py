@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.admin.client_responses import (
+from tidemark.rocketmq.admin.client_responses import (
     MessageQueue,
     ProcessQueue,
     RunningInfo,
     decode_running_info,
 )
-from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.deep.client_reports import (
+from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.deep.client_reports import (
     ClientPullOffset,
     GroupLags,
     client_pull_offsets,
@@ -24,12 +24,12 @@ from rocketmq.deep.client_reports import (
     popping_groups,
     reporting_groups,
 )
-from rocketmq.deep.offsets import advance_ends, overtaken_queues
-from rocketmq.deep.statistics import CounterSubjects
-from rocketmq.deep.unconsumed import filtered_ranges, stratified, unconsumed
-from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
-from rocketmq.snapshot.broker_reading import BrokerReading
-from rocketmq.wire.pacing import paced
+from tidemark.rocketmq.deep.offsets import advance_ends, overtaken_queues
+from tidemark.rocketmq.deep.statistics import CounterSubjects
+from tidemark.rocketmq.deep.unconsumed import filtered_ranges, stratified, unconsumed
+from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
+from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
+from tidemark.rocketmq.wire.pacing import paced
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from rocketmq.admin import deep_requests
-from rocketmq.collector import collect, collect_snapshot
-from rocketmq.deep.unconsumed import unconsumed
-from rocketmq.records import DEEP
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.admin import deep_requests
+from tidemark.rocketmq.collector import collect, collect_snapshot
+from tidemark.rocketmq.deep.unconsumed import unconsumed
+from tidemark.rocketmq.records import DEEP
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RequestCode
 
 pytestmark = pytest.mark.cluster
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rocketmq.admin.responses import ConsumerOffsetTable
-from rocketmq.deep.offsets import compare
-from rocketmq.names import OffsetKey
-from rocketmq.records import Broker, ConsumerOffset
+from tidemark.rocketmq.admin.responses import ConsumerOffsetTable
+from tidemark.rocketmq.deep.offsets import compare
+from tidemark.rocketmq.names import OffsetKey
+from tidemark.rocketmq.records import Broker, ConsumerOffset
 
 COMMITTED = [
     ConsumerOffset("broker-a", "g", "T", 0, None, 100, offset_store="broker"),

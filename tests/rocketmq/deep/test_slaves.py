@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from lab import faults
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.target import ClusterTarget
 from tests.support.offset_requests import offsets_one_by_one
+from tidemark.lab import faults
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.layout import free_port_base
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq.files import local_offsets
+from tidemark.rocketmq.files import local_offsets
 
 CQ_FILE = 100
 """Bytes of a consume-queue file here: five entries."""

@@ -8,10 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.files.commit_log import CommitLog
-from rocketmq.files.consume_queue import BatchConsumeQueue, PlainConsumeQueue
-from rocketmq.files.errors import FileError
-from rocketmq.files.store_folder import BrokerStore
 from tests.rocketmq.files.conftest import (
     CQ_FILE,
     EXT_BASE,
@@ -20,6 +16,10 @@ from tests.rocketmq.files.conftest import (
     StoreBuilder,
     write_files,
 )
+from tidemark.rocketmq.files.commit_log import CommitLog
+from tidemark.rocketmq.files.consume_queue import BatchConsumeQueue, PlainConsumeQueue
+from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.store_folder import BrokerStore
 
 
 def plain(store, topic="t", queue_id=0):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rocketmq.files.store_snapshot import read_store
+from tidemark.rocketmq.files.store_snapshot import read_store
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

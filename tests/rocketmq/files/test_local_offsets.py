@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from lake.landing import land
-from rocketmq.files.errors import FileError
-from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
-from rocketmq.records import ConsumerOffset
-from settings.home import Home
 from tests.rocketmq.files.conftest import close_folder
 from tests.support.homes import ROOT
 from tests.support.recorded import FIXTURES
+from tidemark.lake.landing import land
+from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.local_offsets import decode_offsets, read_local_offsets
+from tidemark.rocketmq.records import ConsumerOffset
+from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 
@@ -143,7 +143,7 @@ def test_what_does_not_end_is_no_json(clients, end):
 READ = """
 import sys
 from pathlib import Path
-from rocketmq.files.local_offsets import read_rewritten
+from tidemark.rocketmq.files.local_offsets import read_rewritten
 print(read_rewritten(Path(sys.argv[1]), len)[0])
 """
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from lab import faults, processes
-from lake.tables import TABLES as DECLARED
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect_snapshot
-from rocketmq.files.local_offsets import read_local_offsets
-from rocketmq.files.stats_log import read_stats_log
-from rocketmq.files.store_folder import BrokerStore
-from rocketmq.files.store_snapshot import read_store
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
+from tidemark.lab import faults, processes
+from tidemark.lake.tables import TABLES as DECLARED
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.files.local_offsets import read_local_offsets
+from tidemark.rocketmq.files.stats_log import read_stats_log
+from tidemark.rocketmq.files.store_folder import BrokerStore
+from tidemark.rocketmq.files.store_snapshot import read_store
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
 
 pytestmark = pytest.mark.cluster
 

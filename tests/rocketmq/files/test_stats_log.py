@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.files.errors import FileError
-from rocketmq.files.stats_log import key_parts, parse_line, read_stats_log
-from rocketmq.records import BrokerStats
 from tests.support.recorded import FIXTURES
+from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.stats_log import key_parts, parse_line, read_stats_log
+from tidemark.rocketmq.records import BrokerStats
 
 
 def line(at="2026-11-21 17:32:00", name="TOPIC_PUT_NUMS", key="t", window="Minute", sums="1"):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq.files.errors import FileError
-from rocketmq.files.store_snapshot import read_store
-from rocketmq.records import Snapshot
 from tests.rocketmq.files.conftest import StoreBuilder, close_folder
+from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.store_snapshot import read_store
+from tidemark.rocketmq.records import Snapshot
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rocketmq.admin import queue_stats, responses
-from rocketmq.admin.broker_reports import decode_broker_config
-from rocketmq.admin.pop import LiteTopic
-from rocketmq.admin.queue_stats import QueueStats
-from rocketmq.admin.responses import (
+from tidemark.rocketmq.admin import queue_stats, responses
+from tidemark.rocketmq.admin.broker_reports import decode_broker_config
+from tidemark.rocketmq.admin.pop import LiteTopic
+from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.admin.responses import (
     Connection,
     ConsumerConnection,
     ConsumerOffsetTable,
@@ -16,10 +16,10 @@ from rocketmq.admin.responses import (
     SubscriptionGroupConfig,
     TopicConfig,
 )
-from rocketmq.names import OffsetKey
-from rocketmq.records import Snapshot, Subscription
-from rocketmq.snapshot.assembly import fill
-from rocketmq.snapshot.broker_reading import MAX_FORMER_QUEUES, BrokerReading
+from tidemark.rocketmq.names import OffsetKey
+from tidemark.rocketmq.records import Snapshot, Subscription
+from tidemark.rocketmq.snapshot.assembly import fill
+from tidemark.rocketmq.snapshot.broker_reading import MAX_FORMER_QUEUES, BrokerReading
 
 KEY = OffsetKey("T", "g")
 

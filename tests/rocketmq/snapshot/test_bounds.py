@@ -5,17 +5,19 @@ import json
 
 import pytest
 
-from collection.memory import MOST_REMEMBERED, Memory
-from lake.state import FileState
-from rocketmq import collector
-from rocketmq.admin.broker_reports import decode_broker_config
-from rocketmq.admin.name_server import (
+from tests.collection.test_memory import START
+from tests.support.cluster_history import Minute, snapshot
+from tidemark.collection.memory import MOST_REMEMBERED, Memory
+from tidemark.host.state import FileState
+from tidemark.rocketmq import collector
+from tidemark.rocketmq.admin.broker_reports import decode_broker_config
+from tidemark.rocketmq.admin.name_server import (
     MAX_LISTED,
     BrokerGroup,
     ClusterInfo,
     decode_broker_cluster_info,
 )
-from rocketmq.admin.responses import (
+from tidemark.rocketmq.admin.responses import (
     MAX_TOPICS,
     Connection,
     ConsumerConnection,
@@ -25,21 +27,19 @@ from rocketmq.admin.responses import (
     decode_subscription_groups,
     decode_topic_configs,
 )
-from rocketmq.collector import leave_out_large_groups
-from rocketmq.names import CONNECTIONS
-from rocketmq.records import Problem, Subscription
-from rocketmq.snapshot.broker_reading import MOST_NAMED, BrokerReading
-from rocketmq.snapshot.discovery import expected_readings
-from rocketmq.snapshot.problems import LONGEST_MESSAGE, MOST_PROBLEMS, Problems
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.typed_values import LONGEST_NAME
-from rocketmq.wire.endpoint import split_endpoint
-from rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_frames
-from rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
-from settings.clusters import configured
-from settings.home import Home
-from tests.collection.test_memory import START
-from tests.support.cluster_history import Minute, snapshot
+from tidemark.rocketmq.collector import leave_out_large_groups
+from tidemark.rocketmq.names import CONNECTIONS
+from tidemark.rocketmq.records import Problem, Subscription
+from tidemark.rocketmq.snapshot.broker_reading import MOST_NAMED, BrokerReading
+from tidemark.rocketmq.snapshot.discovery import expected_readings
+from tidemark.rocketmq.snapshot.problems import LONGEST_MESSAGE, MOST_PROBLEMS, Problems
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.typed_values import LONGEST_NAME
+from tidemark.rocketmq.wire.endpoint import split_endpoint
+from tidemark.rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_frames
+from tidemark.rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
+from tidemark.settings.clusters import configured
+from tidemark.settings.home import Home
 
 LONG = "n" * (LONGEST_NAME + 1)
 TOPIC = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
@@ -174,7 +174,7 @@ def test_groups_of_too_many_rows_are_left_out_and_named(monkeypatch):
 
 
 def test_the_memory_of_a_cluster_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("collection.memory.MOST_REMEMBERED", 1)
+    monkeypatch.setattr("tidemark.collection.memory.MOST_REMEMBERED", 1)
     state = FileState(Home.of(tmp_path))
     Memory.of(state, "orders").learn(snapshot(START, Minute(0)))
     assert len(Memory.of(state, "orders").brokers) == 1 < MOST_REMEMBERED
@@ -196,11 +196,11 @@ def test_a_hostile_cluster_of_the_same_file_is_no_kin(tmp_path):
 
 
 def test_nothing_is_decoded_after_the_deadline(scripted):
-    from rocketmq.admin.round_trip import request
-    from rocketmq.wire.client import RemotingClient
-    from rocketmq.wire.codes import RequestCode
-    from rocketmq.wire.errors import RequestTimeoutError
     from tests.rocketmq.wire.test_client import next_opaque, respond
+    from tidemark.rocketmq.admin.round_trip import request
+    from tidemark.rocketmq.wire.client import RemotingClient
+    from tidemark.rocketmq.wire.codes import RequestCode
+    from tidemark.rocketmq.wire.errors import RequestTimeoutError
 
     decoded = []
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rocketmq.admin import deep_requests
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.broker_reading import EVERYWHERE, NEVER_CONSUMES, measured_clock
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.errors import ResponseError
+from tidemark.rocketmq.admin import deep_requests
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.broker_reading import EVERYWHERE, NEVER_CONSUMES, measured_clock
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.errors import ResponseError
 
 
 def reporting(monkeypatch, behind: timedelta, pause: float = 0.0):

@@ -14,12 +14,12 @@ from functools import partial
 
 import pytest
 
-from lake.landing import land, landed
-from lake.loading import read_landed
-from rocketmq.collector import collect
-from rocketmq.records import SHALLOW
-from rocketmq.snapshot.target import ClusterTarget
-from settings.home import Home
+from tidemark.lake.landing import land, landed
+from tidemark.lake.loading import read_landed
+from tidemark.rocketmq.collector import collect
+from tidemark.rocketmq.records import SHALLOW
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.home import Home
 
 TOPICS = [f"T{number}" for number in range(6)]
 ENOUGH = 3.0

@@ -1,7 +1,7 @@
 """Online members: the brokers where each is, and the broker that forwards requests to it."""
 
-from rocketmq.admin.responses import Connection, ConsumerConnection
-from rocketmq.snapshot.online import homes, merged_online
+from tidemark.rocketmq.admin.responses import Connection, ConsumerConnection
+from tidemark.rocketmq.snapshot.online import homes, merged_online
 
 
 def connection(*client_ids):

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from lab import faults
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect, collect_snapshot
-from rocketmq.names import is_system_group
-from rocketmq.snapshot.assembly import CONSUME_STATS
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
 from tests.conftest import pull_source_of
+from tidemark.lab import faults
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect, collect_snapshot
+from tidemark.rocketmq.names import is_system_group
+from tidemark.rocketmq.snapshot.assembly import CONSUME_STATS
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
 
 pytestmark = pytest.mark.cluster
 

@@ -6,14 +6,14 @@ import json
 import pytest
 
 from bench.bare import exchange
-from lab.cluster import LabCluster
-from lab.large import Large
-from lab.layout import free_port_base
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.frame import encode_request
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.large import Large
+from tidemark.lab.layout import free_port_base
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.frame import encode_request
 
 pytestmark = pytest.mark.cluster
 

@@ -7,12 +7,12 @@ import struct
 
 import pytest
 
-from rocketmq.admin import deep_requests
-from rocketmq.admin import requests as admin
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode
-from rocketmq.wire.endpoint import split_endpoint
-from rocketmq.wire.errors import (
+from tidemark.rocketmq.admin import deep_requests
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode
+from tidemark.rocketmq.wire.endpoint import split_endpoint
+from tidemark.rocketmq.wire.errors import (
     BadResponseError,
     ConnectError,
     ConnectionLostError,
@@ -24,7 +24,7 @@ from rocketmq.wire.errors import (
     RequestTimeoutError,
     ResponseError,
 )
-from rocketmq.wire.frame import MAX_FRAME_BYTES
+from tidemark.rocketmq.wire.frame import MAX_FRAME_BYTES
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
 
@@ -473,7 +473,7 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkey
     async def resolved(self, owner, host, port):
         return ["127.0.0.2", "127.0.0.1"]
 
-    monkeypatch.setattr("rocketmq.wire.resolver.Resolver.addresses", resolved)
+    monkeypatch.setattr("tidemark.rocketmq.wire.resolver.Resolver.addresses", resolved)
 
     async def use(client, endpoint):
         _, port = split_endpoint(endpoint)

@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import RequestCode
-from rocketmq.wire.errors import BudgetError, RemotingError, RequestTimeoutError
 from tests.rocketmq.wire.test_client import next_opaque, respond
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.wire.errors import BudgetError, RemotingError, RequestTimeoutError
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
 

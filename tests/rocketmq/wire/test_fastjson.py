@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketmq.wire import fastjson
-from rocketmq.wire.fastjson import MAX_DEPTH, MAX_DIGITS, FastjsonError, loads
+from tidemark.rocketmq.wire import fastjson
+from tidemark.rocketmq.wire.fastjson import MAX_DEPTH, MAX_DIGITS, FastjsonError, loads
 
 
 def tolerant(body):

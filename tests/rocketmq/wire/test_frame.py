@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.wire.frame import (
+from tidemark.rocketmq.wire.frame import (
     MAX_FRAME_BYTES,
     Frame,
     FrameError,

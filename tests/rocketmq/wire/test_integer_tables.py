@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketmq.admin.responses import IntegerTable, loads_with_tables
-from rocketmq.wire.fastjson import FastjsonError, loads
+from tidemark.rocketmq.admin.responses import IntegerTable, loads_with_tables
+from tidemark.rocketmq.wire.fastjson import FastjsonError, loads
 
 NAMES = ("offsetTable", "pullOffsetTable")
 ODD = ["", "a:b", "a,b", "a{b", "}a", "{", '":{', "$ref", "0", "<table>", "offsetTable", "ключ"]

@@ -6,19 +6,19 @@ from functools import partial
 
 import pytest
 
-from rocketmq.collector import collect
-from rocketmq.deep.broker_metrics import read_broker_metrics
-from rocketmq.snapshot.broker_reading import BrokerReading
-from rocketmq.snapshot.problems import Problems
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.endpoint import Networks
-from rocketmq.wire.security import Credentials, Security
-from settings.clusters import Cluster, configured
-from settings.environment import Settings
-from settings.errors import SettingsError
-from settings.home import Home
 from tests.rocketmq.snapshot.test_hostile_brokers import list_brokers, serve
+from tidemark.rocketmq.collector import collect
+from tidemark.rocketmq.deep.broker_metrics import read_broker_metrics
+from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
+from tidemark.rocketmq.snapshot.problems import Problems
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.endpoint import Networks
+from tidemark.rocketmq.wire.security import Credentials, Security
+from tidemark.settings.clusters import Cluster, configured
+from tidemark.settings.environment import Settings
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
 
 ACCOUNT = Credentials("the-access-key", "the-secret-key")
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import RequestCode
-from rocketmq.wire.errors import BudgetError, ResponseError
-from rocketmq.wire.pacing import FIRST_REST, MAX_RETRIES, SLOW_SECONDS, Pace, paced
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.wire.errors import BudgetError, ResponseError
+from tidemark.rocketmq.wire.pacing import FIRST_REST, MAX_RETRIES, SLOW_SECONDS, Pace, paced
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
 BUSY = 2

@@ -14,14 +14,14 @@ import ssl
 
 import pytest
 
-from lab import security as lab_security
-from rocketmq.admin import requests as admin
-from rocketmq.collector import collect_snapshot
-from rocketmq.snapshot.target import ClusterTarget
-from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.codes import RequestCode
-from rocketmq.wire.errors import ConnectError, DeniedError, NotRocketMQError, ResponseError
-from rocketmq.wire.security import Credentials, Security, SecurityError, Tls, tls_failure
+from tidemark.lab import security as lab_security
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RequestCode
+from tidemark.rocketmq.wire.errors import ConnectError, DeniedError, NotRocketMQError, ResponseError
+from tidemark.rocketmq.wire.security import Credentials, Security, SecurityError, Tls, tls_failure
 
 GOLDEN = Credentials("rocketmq2", "12345678")
 FIELDS = {"consumerGroup": "g1", "topic": "TopicA", "Zed": "z"}

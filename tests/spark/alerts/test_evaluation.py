@@ -15,21 +15,21 @@ import pytest
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.rules.base import AppliedRule
-from alerting.rules.files import DEFAULT_RULES, load_rules
-from alerting.rules.kinds import KINDS
-from alerting.rules.model import NUMBERS, Rule
 from assets.rule_evaluation import evaluated_rules
-from lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
-from lake.clocks import Window
-from lake.tables.alerting import ALERTS
-from lake.tables.progress import GROUPS
-from lake.tables.progress import TOPICS as TOPICS_TABLE
-from lake.tables.raw import BROKERS, SNAPSHOTS
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import HISTORY
 from spark.alerts.sources import SOURCES
 from tests.support.table_rows import NOON, frame, minute, minutes, snapshot_id
+from tidemark.alerting.rules.base import AppliedRule
+from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
+from tidemark.alerting.rules.kinds import KINDS
+from tidemark.alerting.rules.model import NUMBERS, Rule
+from tidemark.lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables.alerting import ALERTS
+from tidemark.lake.tables.progress import GROUPS
+from tidemark.lake.tables.progress import TOPICS as TOPICS_TABLE
+from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 
 pytestmark = pytest.mark.spark
 

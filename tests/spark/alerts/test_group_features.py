@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake.tables import progress
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import GROUP_FEATURES
 from tests.spark.alerts.test_evaluation import named
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.lake.tables import progress
 
 pytestmark = pytest.mark.spark
 

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.history import LoadedSnapshot, complete_before
-from settings.constants import MEMORY
 from spark.alerts.group_features import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
 from spark.columns import inside
 from tests.support.table_rows import minute, minutes, snapshot_id
+from tidemark.lake.clocks import Window
+from tidemark.planning.history import LoadedSnapshot, complete_before
+from tidemark.settings.constants import MEMORY
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake.tables.raw import BROKERS, SNAPSHOTS
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from tests.spark.alerts.test_evaluation import named
 from tests.support.table_rows import frame, minutes, snapshot_id
+from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 
 pytestmark = pytest.mark.spark
 

@@ -3,12 +3,12 @@
 import dagster as dg
 import pytest
 
-from lake.tables import progress, raw
 from orchestration.resources import resources
-from settings.environment import Settings
-from settings.machines import Machine, MachineOverride
 from spark.progress.capacity import capacity
 from tests.support.table_rows import frame, minute, minutes
+from tidemark.lake.tables import progress, raw
+from tidemark.settings.environment import Settings
+from tidemark.settings.machines import Machine, MachineOverride
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lake.tables import progress, raw
 from spark.progress.client_events import client_events
 from tests.support.table_rows import frame, minute, minutes
+from tidemark.lake.tables import progress, raw
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from lake.tables import progress, raw
-from live.lag import group_rows
-from rocketmq.records import (
+from spark.progress.queues import queues
+from tests.support.table_rows import frame, minute, minutes, raw_frames
+from tidemark.lake.tables import progress, raw
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.records import (
     Broker,
     BrokerStats,
     Client,
@@ -21,8 +23,6 @@ from rocketmq.records import (
     Subscription,
     Topic,
 )
-from spark.progress.queues import queues
-from tests.support.table_rows import frame, minute, minutes, raw_frames
 
 pytestmark = pytest.mark.spark
 

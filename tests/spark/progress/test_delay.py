@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake.clocks import Window
-from lake.tables import progress
 from spark.progress.queues import RawFrames, queues
 from spark.progress.timeline import thinned, timeline
 from tests.support.table_rows import frame, minute, minutes, raw_frames
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress
 
 pytestmark = pytest.mark.spark
 

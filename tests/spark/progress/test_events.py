@@ -2,11 +2,11 @@
 
 import pytest
 
-from lake.observation_steps import EVERY, Step
-from lake.tables import progress, raw
 from spark.progress.events import BEYOND_END, events
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, snapshot_id
+from tidemark.lake.tables import progress, raw
+from tidemark.planning.observation_steps import EVERY, Step
 
 pytestmark = pytest.mark.spark
 

@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import functions as F
 
-from rocketmq.allocation import SELF_CONTAINED, allocate
 from spark.progress.assignments import expected_owners, ring
 from tests.rocketmq.test_allocation import random_cases
+from tidemark.rocketmq.allocation import SELF_CONTAINED, allocate
 
 pytestmark = pytest.mark.spark
 

@@ -3,10 +3,10 @@
 import pytest
 from pyspark.sql import functions as F
 
-from lake.tables import progress, raw
 from spark.progress.filtering import Evidence, tag_hash, with_filtered_lag
 from spark.progress.keys import GROUP_TOPIC_ID
 from tests.support.table_rows import frame, snapshot_id
+from tidemark.lake.tables import progress, raw
 
 pytestmark = pytest.mark.spark
 

@@ -3,10 +3,10 @@
 import pytest
 from pyspark.sql import functions as F
 
-from lake.tables import raw
 from spark.progress.health_reasons import limit_text
 from spark.progress.queue_progress import reached_limit
 from tests.support.table_rows import frame
+from tidemark.lake.tables import raw
 
 pytestmark = pytest.mark.spark
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake.bounds import Bound, bound_of
-from lake.tables.progress import THROUGHPUT
-from lake.tables.raw import QUEUE_OFFSETS
-from lake.unreachable_brokers import UnreachableBroker
-from rocketmq.names import version_order
 from spark.progress.filtering import Evidence
 from spark.progress.groups import groups
 from spark.progress.queues import queues
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
+from tidemark.lake.bounds import Bound, bound_of
+from tidemark.lake.tables.progress import THROUGHPUT
+from tidemark.lake.tables.raw import QUEUE_OFFSETS
+from tidemark.planning.unreachable_brokers import UnreachableBroker
+from tidemark.rocketmq.names import version_order
 
 pytestmark = pytest.mark.spark
 

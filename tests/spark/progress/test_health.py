@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from board.pages.chinese import CHINESE
-from board.pages.health_reasons import reason
-from lake.history import LoadedSnapshot
-from lake.recent_observations import Observation, recent_observations
-from lake.tables import progress, raw
-from settings.health import DEFAULTS, Override
 from spark.progress.health import with_health
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.board.pages.chinese import CHINESE
+from tidemark.board.pages.health_reasons import reason
+from tidemark.lake.tables import progress, raw
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
+from tidemark.planning.history import LoadedSnapshot
+from tidemark.planning.recent_observations import Observation, recent_observations
+from tidemark.settings.health import DEFAULTS, Override
 
 pytestmark = pytest.mark.spark
 

@@ -7,10 +7,10 @@ would show a hung group at work.
 
 import pytest
 
-from lake.tables import progress, raw
-from rocketmq.consume_modes import NUMBERS, Certainty, Kind, Number
 from spark.progress.popped import Witnesses, with_acknowledgements, with_inflight
 from tests.support.table_rows import frame
+from tidemark.lake.tables import progress, raw
+from tidemark.rocketmq.consume_modes import NUMBERS, Certainty, Kind, Number
 
 pytestmark = pytest.mark.spark
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lake.tables import progress, raw
 from spark.progress.slave_reads import SLAVE_PREFERRED, slave_read_events, slave_reads
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.lake.tables import progress, raw
 
 pytestmark = pytest.mark.spark
 

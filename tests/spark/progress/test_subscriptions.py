@@ -2,9 +2,9 @@
 
 import pytest
 
-from lake.tables.raw import CLIENTS
 from spark.progress.subscriptions import subscriptions
 from tests.support.table_rows import frame, minutes
+from tidemark.lake.tables.raw import CLIENTS
 
 pytestmark = pytest.mark.spark
 

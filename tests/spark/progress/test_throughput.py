@@ -2,10 +2,10 @@
 
 import pytest
 
-from lake.counter_windows import STATS_WINDOWS
-from lake.tables import progress, raw
 from spark.progress.throughput import throughput
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
+from tidemark.lake.tables import progress, raw
+from tidemark.planning.counter_windows import STATS_WINDOWS
 
 pytestmark = pytest.mark.spark
 

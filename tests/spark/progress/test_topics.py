@@ -7,10 +7,10 @@ messages.
 
 import pytest
 
-from lake.tables import progress, raw
 from spark.progress.timeline import timeline
 from spark.progress.topics import topics
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
+from tidemark.lake.tables import progress, raw
 
 pytestmark = pytest.mark.spark
 

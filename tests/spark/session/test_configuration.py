@@ -2,10 +2,10 @@
 
 import pytest
 
-from lake.catalog_config import CatalogConfig
-from settings.home import Home
-from settings.sections import SparkSettings
 from spark.session.configuration import COLLECTOR, COMPILER, driver_config, java_options
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import SparkSettings
 
 
 @pytest.mark.parametrize(

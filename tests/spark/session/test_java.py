@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lake.catalog_config import CatalogConfig
-from settings.home import Home
-from settings.sections import DEFAULT_SPARK
 from spark.session import engine
 from spark.session.configuration import SparkResource, require_java
 from spark.session.reaching import UnreachableError
+from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.home import Home
+from tidemark.settings.sections import DEFAULT_SPARK
 
 
 def java_home(folder: Path, prints: str) -> str:

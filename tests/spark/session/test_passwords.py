@@ -1,7 +1,7 @@
 """The password of a catalog reaches Spark only by a file of its user."""
 
-from settings.home import Home
 from spark.session.configuration import password_file
+from tidemark.settings.home import Home
 
 
 class Catalog:

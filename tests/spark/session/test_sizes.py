@@ -2,7 +2,6 @@
 
 import pytest
 
-from lake.catalog_config import CatalogConfig
 from spark.session.configuration import (
     FEW_ROWS,
     MANY_ROWS,
@@ -11,6 +10,7 @@ from spark.session.configuration import (
     partitions,
     session_config,
 )
+from tidemark.lake.catalog_config import CatalogConfig
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256
 {{- end -}}
 
 {{/* The secrets of a container, by reference: (dict "root" $ "name" NAME). Those that it needs and no other, as
-settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name. */}}
+tidemark/settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name. */}}
 {{- define "tidemark.secrets" -}}
 {{- $catalog := list "TIDEMARK_CATALOG_URI" "TIDEMARK_STATE_URI" -}}
 {{- $dagster := list "DAGSTER_PG_URL" -}}

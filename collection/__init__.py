@@ -1,6 +1,0 @@
-"""Collection: snapshots of all clusters on time, by one process each, with a memory of brokers.
-
-What belongs here: snapshots of many clusters side by side, collection at an interval, and the
-memory of brokers that responded before. What does not belong here: reading one cluster
-(``rocketmq.snapshot``), the landing of snapshots (``lake.landing``), Spark and Dagster.
-"""

@@ -1,0 +1,34 @@
+"""A check of the doctor prints one line, whatever it meets."""
+
+import time
+from threading import Event
+
+import typer
+
+from tidemark.cli.checks import Check
+from tidemark.cli.errors import CommandError
+
+
+def test_a_check_that_never_ends_is_given_up(capsys):
+    never, started = Event(), time.monotonic()
+    check = Check("catalog", lambda: str(never.wait()), "TIDEMARK_CATALOG_URI", seconds=0.2)
+    assert not check.passes()
+    assert time.monotonic() - started < 5
+    line = "FAIL  catalog  no response within 0.2 s; check TIDEMARK_CATALOG_URI\n"
+    assert capsys.readouterr().out == line
+    never.set()
+
+
+def test_a_failure_is_its_own_text(capsys):
+    def fail(error: Exception) -> str:
+        raise error
+
+    assert not Check("brokers", lambda: fail(typer.BadParameter("no HOST:PORT"))).passes()
+    assert not Check("landing", lambda: fail(CommandError("no bucket"))).passes()
+    lines = ["FAIL  brokers  no HOST:PORT", "FAIL  landing  no bucket"]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_thread_of_a_check_sees_what_the_command_read(capsys):
+    assert Check("python", lambda: "3.11").passes()
+    assert capsys.readouterr().out == "ok    python   3.11\n"

@@ -1,0 +1,74 @@
+"""The text of a failure: one line, without the additions of libraries."""
+
+import pytest
+
+from tidemark.host.failures import DamagedError, essence, one_line
+from tidemark.lake.catalog import Lake
+from tidemark.lake.query import select
+from tidemark.lake.tables import quality
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.home import Home
+
+JAVA = """An error occurred while calling o12.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:10)
+Caused by: java.io.FileNotFoundException: File /a/b.parquet does not exist
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+ROOTLESS = JAVA.partition("Caused")[0]
+PYTHON = """Invalid Input Error: Python exception: Traceback (most recent call last):
+  File "x.py", line 1, in read
+OSError: no such file
+"""
+
+
+GONE = """<_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.UNAVAILABLE
+\tdetails = "failed to connect to all addresses; Connection refused"
+\tdebug_error_string = "UNKNOWN:Error received from peer"
+>"""
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("plain", "plain"),
+        ("two\n  lines", "two lines"),
+        (JAVA, "java.io.FileNotFoundException: File /a/b.parquet does not exist"),
+        (ROOTLESS, "org.apache.spark.SparkException: Exception thrown in awaitResult:"),
+        (PYTHON, "OSError: no such file"),
+        (
+            GONE,
+            "the Spark Connect server is gone: failed to connect to all addresses; Connection "
+            "refused",
+        ),
+        ("(x) no [SQL: SELECT 1] (Background on this error at: y)", "(x) no"),
+        ("a" * 600, "a" * 497 + "..."),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_essence_is_one_line(text, expected):
+    assert essence(text) == expected
+
+
+def test_no_mistake_of_a_settings_file_is_cut_off():
+    mistakes = [f"clusters.yaml:{line}: clusters[{line}].namesrv: missing" for line in range(30)]
+    assert one_line(SettingsError(mistakes)) == "; ".join(mistakes)
+
+
+def test_a_damaged_catalog_is_named(tmp_path):
+    home = Home.of(tmp_path)
+    home.catalog.write_text("garbage")
+    with pytest.raises(DamagedError, match=f"{home.catalog}, cannot be used: .* not a database"):
+        Lake(home).table("raw.snapshots")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage"])
+@pytest.mark.parametrize("suffix", ["avro", "parquet", "metadata.json"])
+def test_a_table_with_a_damaged_file_is_named(lake, suffix, content):
+    lake.append(quality.QUARANTINE, [{"table": "raw.topics", "reason": "x", "row": "{}"}])
+    for path in (lake.home.warehouse / "quality" / "quarantine").rglob(f"*.{suffix}"):
+        path.unlink() if content is None else path.write_bytes(content)
+    for read in (Lake.read, select):
+        with pytest.raises(DamagedError, match=r"quality\.quarantine cannot be used: .*recompute"):
+            read(Lake(lake.home), quality.QUARANTINE)

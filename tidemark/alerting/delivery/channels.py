@@ -1,0 +1,230 @@
+"""Channels that deliver notifications: the log, and every service that apprise supports.
+
+A channel's address holds secrets (tokens, passwords), so it comes from the environment or other
+configuration only, and neither it nor a part of it is ever logged, raised or shown.
+"""
+
+import hashlib
+import json
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from urllib.parse import unquote
+
+import apprise
+
+from tidemark.alerting.delivery import apprise_patches
+from tidemark.alerting.delivery.http_requests import ADDRESS_FILTER
+from tidemark.alerting.delivery.mentions import without_mentions
+from tidemark.alerting.delivery.messages import (
+    Notification,
+    as_json,
+    digest_body,
+    digest_title,
+    worst,
+)
+from tidemark.alerting.delivery.pagers import about, acknowledge, is_pager, opened
+from tidemark.alerting.delivery.templates import Words
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.rules.routing import DEFAULT_RECEIVER
+from tidemark.model.incidents import Severity, TransitionKind
+from tidemark.settings.yaml_documents import printable
+
+_LEVELS: Mapping[str, int] = {
+    Severity.CRITICAL: logging.ERROR,
+    Severity.WARNING: logging.WARNING,
+    Severity.INFO: logging.INFO,
+}
+_TYPES: Mapping[str, apprise.NotifyType] = {
+    Severity.CRITICAL: apprise.NotifyType.FAILURE,
+    Severity.WARNING: apprise.NotifyType.WARNING,
+    Severity.INFO: apprise.NotifyType.INFO,
+}
+_LEAST_SECRET = 4
+"""Parts of an address shorter than this are words, not secrets."""
+_JOINED = 2
+"""Bytes between title and text, where a service has only one field."""
+
+
+class ChannelError(RuntimeError):
+    """A channel cannot be used or did not take a message; one line without secrets."""
+
+
+class Channel(ABC):
+    """A service that delivers notifications.
+
+    Attributes:
+        name: its name in logs and in ``alerting.notifications``; holds no secret.
+        every: the period of its digests; None = each notification at once.
+        one_by_one: whether each notification is a message of its own, which pagers need.
+        pages: whether it opens pages, which wake people.
+        receiver: the receiver that it belongs to; None where it gets everything, whatever the
+            routes.
+        acknowledges: whether it is notified that a person acknowledged an incident.
+    """
+
+    name: str
+    every: timedelta | None = None
+    one_by_one: bool = False
+    pages: bool = False
+    receiver: str | None = None
+    acknowledges: bool = False
+
+    @abstractmethod
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Send the notifications, all or none.
+
+        Raises:
+            ChannelError: the service did not accept them.
+        """
+
+    def refresh(self, incidents: Sequence[Incident]) -> None:  # noqa: B027 - most need no repeats
+        """Repeat firing incidents that the service has accepted, where it expects repeats.
+
+        Raises:
+            ChannelError: the service did not accept them.
+        """
+
+
+class LogChannel(Channel):
+    """Logs one line of JSON per notification at the level of its severity; resolved ones as info.
+
+    All lines of a delivery are one message.
+    """
+
+    name = "log"
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger("tidemark.alerts")
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Write the lines; a log does not fail."""
+        for notification in notifications:
+            is_firing = notification.state == TransitionKind.FIRING
+            severity = notification.incident.severity if is_firing else Severity.INFO
+            level = _LEVELS.get(severity, logging.WARNING)
+            self._logger.log(level, json.dumps(as_json(notification)))
+
+
+class AppriseChannel(Channel):
+    """A service that apprise supports: a webhook, Slack, e-mail, DingTalk, ...
+
+    All notifications of a delivery are one message, which the service accepts or refuses. A pager
+    (`tidemark.alerting.delivery.pagers`) gets one message each, so that a resolution closes its
+    alert.
+
+    Attributes:
+        name: scheme and a short fingerprint of the address, so that it stays the same when
+            addresses are added or put in another order; ``digest-`` before it where it is one.
+        every: the period of its digests; None = each notification at once.
+        one_by_one: whether each notification is a message of its own.
+        pages: the same, as pagers open pages; a digest to one is a message for all.
+        receiver: see `Channel`.
+        acknowledges: the same as `pages`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        every: timedelta | None = None,
+        receiver: str = DEFAULT_RECEIVER,
+        words: Words = Words(),  # noqa: B008 - it is frozen
+    ) -> None:
+        """Open an apprise address.
+
+        Args:
+            url: the address.
+            every: the period of its digests; None = each notification at once.
+            receiver: the receiver that it belongs to; a digest belongs to none.
+            words: how its messages are written.
+
+        Raises:
+            ChannelError: apprise cannot use it.
+        """
+        scheme = url.split("://", 1)[0] if "://" in url else "?"
+        name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
+        name = name if receiver == DEFAULT_RECEIVER else f"{receiver}.{name}"
+        self.name = f"digest-{name}" if every else name
+        self.receiver = None if every else receiver
+        self.every = every
+        self._words = words
+        self._secrets = _parts(url)
+        apprise_patches.apply()
+        ADDRESS_FILTER.install()
+        service = opened(url, keeps_alerts=not every)
+        if service is None:
+            raise ChannelError(f"apprise cannot use this {scheme}:// address")
+        self._service = service
+        self._apprise = apprise.Apprise(service)
+        self.one_by_one = self.pages = self.acknowledges = is_pager(service) and not every
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Send one message.
+
+        Raises:
+            ChannelError: the service was unreachable or refused it.
+        """
+        notifications = [without_mentions(notification) for notification in notifications]
+        headline, write = self._written(notifications)
+        room = self._service.body_maxlen - len(headline.encode()) - _JOINED
+        with ADDRESS_FILTER.warnings() as reasons:
+            if self.one_by_one:
+                (notification,) = notifications
+                about(self._service, notification.incident.incident_id)
+                if notification.state == TransitionKind.ACKNOWLEDGED:
+                    taken = acknowledge(self._service, notification)
+                    if not taken:
+                        raise ChannelError(self._without_secrets("; ".join(reasons)))
+                    return
+            taken = self._apprise.notify(
+                body=_shown(write(notifications, room)),
+                title=_shown(headline),
+                notify_type=_type_of(notifications),
+                body_format=apprise.NotifyFormat.TEXT,
+            )
+        if not taken:
+            raise ChannelError(self._without_secrets("; ".join(reasons) or "not delivered"))
+
+    def _written(
+        self, notifications: Sequence[Notification]
+    ) -> tuple[str, Callable[[Sequence[Notification], int], str]]:
+        """Return the title of a message, and a function that writes its text."""
+        if self.every:
+            return digest_title(notifications), digest_body
+        return self._words.title(notifications), self._words.body
+
+    def _without_secrets(self, text: str) -> str:
+        for part in self._secrets:
+            text = text.replace(part, "***")
+        return " ".join(text.split())
+
+
+def _shown(text: str) -> str:
+    """Return lines with everything escaped that a reader's program obeys instead of showing."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _is_summary(notifications: Sequence[Notification]) -> bool:
+    return all(notification.late for notification in notifications)
+
+
+def _type_of(notifications: Sequence[Notification]) -> apprise.NotifyType:
+    """Return apprise's type of a message: failure, success, or information about the past."""
+    if _is_summary(notifications):
+        return apprise.NotifyType.INFO
+    severity = worst(notifications)
+    return _TYPES[severity] if severity else apprise.NotifyType.SUCCESS
+
+
+def _parts(url: str) -> list[str]:
+    """Return every part of an address that may be a secret, the longest first."""
+    rest = url.partition("://")[2] or url
+    parts = {
+        part
+        for text in (rest, unquote(rest))
+        for separators in (r"[/:@?&=,]+", r"\W+")
+        for part in re.split(separators, text)
+    }
+    return sorted((part for part in parts if len(part) >= _LEAST_SECRET), key=len, reverse=True)

@@ -1,0 +1,260 @@
+"""Rule files: YAML, one file or a folder of them.
+
+A file is a mapping. Under ``rules`` it has a list of mappings; `ready_made/default.yaml` shows
+every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may be in any of the
+files. Each mistake is one line with file, line and field; all mistakes are reported at once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic_core import ErrorDetails
+
+from tidemark.alerting.rules.model import Inhibition, Rule
+from tidemark.alerting.rules.routing import Receiver, Route, Routing
+from tidemark.alerting.rules.routing_files import LISTS, Read, read_routing
+from tidemark.alerting.rules.time_intervals import NamedIntervals
+from tidemark.settings.yaml_documents import Document, Item, items_of, read_sections
+
+FOLDER = "docs"
+"""Folder of the repository that holds the pages of the documentation."""
+
+
+def runbook_link(runbook: str | None, docs_url: str = "") -> str | None:
+    """Return where a runbook can be read.
+
+    Args:
+        runbook: an http(s) address, or a page of the documentation: ``runbooks/lag-high.md``.
+        docs_url: address of the documentation site; empty when there is none.
+
+    Returns:
+        The address as it is, the address of the page on the site, or without a site the path of
+        the page in the repository. None without a runbook.
+    """
+    if runbook is None or "://" in runbook:
+        return runbook
+    if docs_url:
+        return f"{docs_url.rstrip('/')}/{runbook.removesuffix('.md')}.html"
+    return f"{FOLDER}/{runbook}"
+
+
+def with_links(rules: Iterable[Rule], docs_url: str = "") -> list[Rule]:
+    """Return the rules with the link to the runbook in place of its page."""
+    return [
+        rule.model_copy(update={"runbook": runbook_link(rule.runbook, docs_url)}) for rule in rules
+    ]
+
+
+DEFAULT_RULES = Path(__file__).parent / "ready_made"
+"""The folder of the ready-made rules."""
+
+_RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
+
+
+class RuleError(ValueError):
+    """Rule files have mistakes.
+
+    Attributes:
+        mistakes: one line each, ``FILE:LINE: FIELD: mistake``.
+    """
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+_SECTIONS: dict[str, TypeAdapter[Any]] = {
+    "rules": TypeAdapter(list[Rule]),
+    "inhibit": TypeAdapter(list[Inhibition]),
+    "receivers": TypeAdapter(list[Receiver]),
+    "time_intervals": TypeAdapter(list[NamedIntervals]),
+    "routes": TypeAdapter(Route | list[Route]),
+}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a rule file, for editors."""
+    inputs: list[Any] = [(name, "validation", adapter) for name, adapter in _SECTIONS.items()]
+    sections, definitions = TypeAdapter.json_schemas(
+        inputs, by_alias=True, ref_template="#/$defs/{model}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tidemark rules",
+        "type": "object",
+        "properties": {name: sections[name, "validation"] for name in _SECTIONS},
+        "additionalProperties": False,
+        "$defs": definitions.get("$defs", {}),
+    }
+
+
+def rules_path(named: str = "") -> Path:
+    """Return the path of the rules: the named file or folder, else that of the ready-made rules."""
+    return Path(named or DEFAULT_RULES)
+
+
+def load_rules(path: Path | str) -> list[Rule]:
+    """Read the rules of a file, or of every ``*.yaml`` and ``*.yml`` of a folder by name.
+
+    Args:
+        path: file or folder; mistakes name it as it is given here.
+
+    Raises:
+        RuleError: with every mistake of every file.
+    """
+    rule_set = read_rule_set(path)
+    if rule_set.mistakes:
+        raise RuleError(list(rule_set.mistakes))
+    return rule_set.rules
+
+
+def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
+    """Return the valid rules, and a line for each mistake; a wrong rule stops no other.
+
+    Args:
+        path: see `load_rules`.
+    """
+    rule_set = read_rule_set(path)
+    return rule_set.rules, list(rule_set.rule_mistakes)
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """The declarations of all rule files.
+
+    Attributes:
+        rules: the valid rules; the ready-made ones where no file has any.
+        inhibitions: the valid ones; the ready-made ones where no file has any.
+        routing: where incidents go.
+        rule_mistakes: a line for each mistake of a file as a whole or of a rule.
+        mistakes: these, and the mistakes of all other sections.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    inhibitions: tuple[Inhibition, ...] = ()
+    routing: Routing = field(default_factory=Routing)
+    rule_mistakes: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+def read_rule_set(path: Path | str) -> RuleSet:
+    """Read everything that a file or folder declares; a wrong part stops no other.
+
+    Args:
+        path: see `load_rules`.
+    """
+    try:
+        files = _files(Path(path))
+    except RuleError as error:
+        return RuleSet([], ready_made_inhibitions(), Routing(), error.mistakes, error.mistakes)
+    mistakes: list[str] = []
+    read: list[tuple[Path, Document]] = []
+    written: list[Item[Rule]] = []
+    whole = True
+    for file in files:
+        document, wrong = read_sections(file, ("rules", *LISTS), ("routes",))
+        mistakes += wrong
+        whole = whole and document is not None and document.value.keys() <= _SECTIONS.keys()
+        if document:
+            read.append((file, document))
+            items, wrong = _entries(
+                file, document, "rules", "a rule", _RULE.validate_python, _location
+            )
+            mistakes += wrong
+            written += items
+    mistakes += _duplicates(written)
+    first = {entry.value.name: entry for entry in reversed(written)}
+    rules = [entry.value for entry in written if first[entry.value.name] is entry]
+    if whole and not any("rules" in document.value for _, document in read):
+        # A file of routes switches no rule off: all open incidents would resolve.
+        rules = list(ready_made_rules())
+    inhibitions, of_inhibitions = _inhibitions(read)
+    routing, of_routes = read_routing(read, whole=whole)
+    all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
+    return RuleSet(rules, inhibitions, routing, tuple(mistakes), all_mistakes)
+
+
+def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
+    """Return the valid inhibitions, the ready-made ones where no file has any; and mistakes."""
+    if not any("inhibit" in document.value for _, document in read):
+        return ready_made_inhibitions(), []
+    valid: list[Inhibition] = []
+    mistakes: list[str] = []
+    for file, document in read:
+        items, wrong = _entries(
+            file,
+            document,
+            "inhibit",
+            "an inhibition",
+            Inhibition.model_validate,
+            lambda detail: detail["loc"],
+        )
+        valid += [item.value for item in items]
+        mistakes += wrong
+    return tuple(valid), mistakes
+
+
+@cache
+def ready_made_rules() -> tuple[Rule, ...]:
+    """Return the rules that hold where no rule file declares any."""
+    return tuple(read_rule_set(DEFAULT_RULES).rules)
+
+
+@cache
+def ready_made_inhibitions() -> tuple[Inhibition, ...]:
+    """Return the inhibitions that hold where no rule file declares any."""
+    return read_rule_set(DEFAULT_RULES).inhibitions
+
+
+T = TypeVar("T")
+
+
+def _entries(
+    file: Path,
+    document: Document,
+    key: str,
+    noun: str,
+    validate: Callable[[Any], T],
+    located: Callable[[ErrorDetails], tuple[str | int, ...]],
+) -> tuple[list[Item[T]], list[str]]:
+    """Return the valid entries of a list of a file, and a line for each mistake in it."""
+    items: list[Item[T]] = []
+    mistakes: list[str] = []
+    for item in items_of(file, document, key, noun, validate, located=located):
+        if isinstance(item, str):
+            mistakes.append(item)
+        else:
+            items.append(item)
+    return items, mistakes
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+    if not files:
+        raise RuleError([f"{path}: no rule file (*.yaml) in this folder"])
+    return files
+
+
+def _duplicates(written: list[Item[Rule]]) -> list[str]:
+    """Return a line for every rule whose name an earlier rule has."""
+    first: dict[str, str] = {}
+    lines: list[str] = []
+    for entry in written:
+        name, place = entry.value.name, entry.place("name")
+        if name in first:
+            lines.append(f"{place}: {name!r} is the name of another rule ({first[name]})")
+        first.setdefault(name, place)
+    return lines
+
+
+def _location(detail: ErrorDetails) -> tuple[str | int, ...]:
+    """Return the field below the rule; pydantic puts the kind in front of it."""
+    if detail["type"].startswith("union_tag"):
+        return ("kind",)
+    return detail["loc"][1:]

@@ -1,0 +1,445 @@
+"""Kinds of alert rules: the number that each compares, as SQL on one row.
+
+A kind is a value and a comparison. A further kind is one more entry here, because the evaluation
+(`spark.alerts.evaluation`) names no kind.
+"""
+
+from dataclasses import dataclass
+
+from tidemark.lake.bounds import certain
+from tidemark.model.health import Health
+from tidemark.model.snapshots import SnapshotStatus
+
+GROUPS = "groups"
+TOPICS = "topics"
+BROKERS = "brokers"
+SNAPSHOTS = "snapshots"
+PIPELINE = "pipeline"
+"""Rules about Tidemark's own work, evaluated by the clock and not on snapshots; see
+`tidemark.alerting.incidents.self_monitoring`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of alert rules: the rows, the value and condition on them, and the texts.
+
+    Attributes:
+        source: the rows: `GROUPS` (``progress.groups``), `TOPICS` (``progress.topics``), `BROKERS`
+            (``raw.brokers``), `SNAPSHOTS` (``raw.snapshots``) or `PIPELINE`.
+        value: SQL of the number that is compared; NULL = unknown.
+        unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
+        words: statement of notifications when a rule is true; ``{value}`` is the number and its
+            unit.
+        words_one: the same where the number is 1, as English needs it.
+        words_uncounted: the same where a true rule may have no number.
+        condition: SQL that has to be true as well, empty without one; NULL = unknown.
+        below: whether a rule is true below its threshold, not above.
+        part_suffices: whether a comparison that is true of the known part of an incomplete row is
+            true of the whole row.
+        for_observations: observations in a row until an incident fires, unless the rule sets it.
+        about_group: whether the number is of the whole group and repeated in the rows of all its
+            topics. Only one of the rows that a rule applies to is evaluated.
+        about_backlog: whether it is about waiting messages. Notifications then also name the worst
+            queue, the oldest waiting message and the reason of the group's health.
+        certain: whether it is true whatever an unreachable broker would report. Such a broker then
+            inhibits none of its incidents.
+        cause: column of the row that names the cause, where health does not.
+        hint: the usual cause and the next step, in a sentence or two.
+        recovery: statement of notifications when an incident resolves by itself.
+        of_unregistered: whether it is about groups without a configuration. All other kinds are
+            untrue of these, which are unused left-overs.
+    """
+
+    source: str
+    value: str
+    unit: str
+    words: str
+    condition: str = ""
+    below: bool = False
+    part_suffices: bool = True
+    for_observations: int = 1
+    about_group: bool = False
+    about_backlog: bool = True
+    certain: bool = False
+    cause: str = ""
+    hint: str = ""
+    words_one: str = ""
+    words_uncounted: str = ""
+    recovery: str = "the rule is no longer true"
+    of_unregistered: bool = False
+
+
+def known(condition: str, *, part_suffices: bool = True) -> str:
+    """Return SQL of whether a condition is true of a row; NULL where that is unknown.
+
+    Neither the missing part of an incomplete row nor a bound makes a condition untrue: the truth
+    may lie beyond the number.
+
+    Args:
+        condition: SQL about numbers of the row.
+        part_suffices: whether the condition is true of the truth where it is true of the known
+            part or of the bound, because the truth can only lie further on its side.
+    """
+    sure = certain(condition)
+    if not part_suffices:
+        return f"(CASE WHEN {sure} THEN {condition} END)"
+    return (
+        f"(CASE WHEN {condition} THEN true WHEN {sure} AND ({condition}) IS NOT NULL "
+        "THEN false END)"
+    )
+
+
+def _health(
+    state: Health, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
+) -> Kind:
+    """Return the kind of a state of `progress.groups.health`, which covers ten observations."""
+    # After an incomplete observation a group may be LOSING, and every other state is unknown.
+    condition = known(f"nullif(health, '{Health.UNKNOWN}') = '{state}'")
+    return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
+
+
+def _of_members(number: str) -> str:
+    """Return a number that members report; 0 where none is online, or none has the topic.
+
+    Members that report assign the queues of all their topics. A topic that they left has no
+    queue among these, and its row stays.
+    """
+    return f"CASE WHEN NOT online THEN 0 WHEN assigned_queues > 0 THEN coalesce({number}, 0) END"
+
+
+USUAL_REDELIVERIES = 0.1
+"""Share of a group's messages that may be redelivered while handling is healthy as a whole."""
+
+KINDS = {
+    "lag": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait",
+        for_observations=3,
+        hint="More is produced than consumed: look for slow or failing handling, then for too few "
+        "clients or threads (tidemark plan).",
+    ),
+    "filtered_lag": Kind(
+        GROUPS,
+        "filtered_lag",
+        "messages",
+        "{value} that pass the filter wait",
+        condition=known("readable_lag > 0"),
+        for_observations=3,
+        hint="More matching messages are produced than consumed: look for slow or failing "
+        "handling, then for too few clients or threads (tidemark plan).",
+    ),
+    "delay": Kind(
+        GROUPS,
+        "delay_ms / 1000",
+        "seconds",
+        "the oldest waits for {value}",
+        condition=known("readable_lag > 0"),
+        for_observations=3,
+        hint="A queue is consumed too slowly or not at all: worst_broker and worst_queue_id name "
+        "it; check the client that holds it (tidemark show progress.assignments).",
+    ),
+    "ready_delay": Kind(
+        GROUPS,
+        "ready_delay_ms / 1000",
+        "seconds",
+        "the first message that no client has got waits for {value}",
+        condition=known("readable_lag > 0"),
+        for_observations=3,
+        hint="No client pulls it: clients are too few, busy with what they have, or suspended. "
+        "Add clients, or find what keeps them.",
+    ),
+    "nobody_online": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait and no member of the group is online",
+        condition="NOT online",
+        hint="Every consumer is stopped, was never started, or cannot reach the brokers: check "
+        "its deployment first.",
+        for_observations=2,
+    ),
+    "never_committed": Kind(
+        GROUPS,
+        "lag_upper",
+        "messages",
+        "the group is online, has never committed, and up to {value} wait",
+        condition=f"online AND {known('queues_never_committed = queues', part_suffices=False)}",
+        hint="Handling fails or hangs from the first message on, or the client keeps its offsets "
+        "elsewhere: check its log.",
+        for_observations=5,
+    ),
+    "lost": Kind(
+        GROUPS,
+        "lost",
+        "messages",
+        "{value} expired before they were consumed",
+        hint="The group was behind for longer than the broker keeps messages; they cannot be read. "
+        "Send them again from their source if they matter.",
+    ),
+    "soon_lost": Kind(
+        GROUPS,
+        "loss_in_seconds",
+        "seconds",
+        "the first unconsumed message may expire in {value}",
+        condition=known("readable_lag > 0"),
+        below=True,
+        hint="Speed the group up or keep messages longer (fileReservedTime).",
+    ),
+    "falling_behind": _health(
+        Health.FALLING_BEHIND,
+        "{value} wait, and the number grows",
+        "More is produced than consumed: add clients up to the number of queues, or threads.",
+    ),
+    "stalled": _health(
+        Health.STALLED,
+        "{value} wait and a queue makes no progress",
+        "A client holds the queue and consumes nothing: check its threads, or restart it.",
+    ),
+    "blocked": _health(
+        Health.BLOCKED,
+        "{value} wait and messages handed out are not finished",
+        "Handling hangs or fails on one message: check the client's threads and its log.",
+        # All messages of a POP group may be handed out, and nothing lags.
+        value="greatest(coalesce(lag_upper, readable_lag), inflight)",
+    ),
+    "stopped": _health(
+        Health.STOPPED,
+        "{value} wait and nothing is consumed",
+        "No member of the group is online: check its deployment.",
+    ),
+    "losing": _health(
+        Health.LOSING,
+        "messages expire before they are consumed, {value} so far",
+        "The group is behind for longer than the broker keeps messages: speed it up, or keep "
+        "messages longer (fileReservedTime).",
+        value="lost",
+    ),
+    "retry_growth": Kind(
+        GROUPS,
+        "retry_lag_growth",
+        "messages",
+        "{value} more wait for another attempt",
+        about_group=True,
+        hint="Handling fails again and again: check the clients' log and the services they "
+        "depend on, before the messages go to the dead-letter topic.",
+        for_observations=3,
+    ),
+    "redelivery": Kind(
+        GROUPS,
+        "redelivered_tps * 60",
+        "messages",
+        "{value} a minute come back for another attempt",
+        condition=f"coalesce(redelivered_share > {USUAL_REDELIVERIES}, true)",
+        about_group=True,
+        about_backlog=False,
+        hint="Handling fails, or acknowledgements come too late or are refused: check the clients' "
+        "log, and how long handling takes beside the invisible time.",
+        for_observations=5,
+    ),
+    "dlq_growth": Kind(
+        GROUPS,
+        "dlq_messages_growth",
+        "messages",
+        "{value} more went to the dead-letter topic",
+        about_group=True,
+        about_backlog=False,
+        certain=True,
+        hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
+    ),
+    "rewound": Kind(
+        GROUPS,
+        "coalesce(rewound_messages, 0)",
+        "messages",
+        "{value} will be consumed again: the offset went back",
+        about_backlog=False,
+        certain=True,
+        cause="rewound_cause",
+        hint="The offset was reset, or the broker lost commits. Consumers have to tolerate "
+        "messages that arrive twice.",
+    ),
+    "contested_queues": Kind(
+        GROUPS,
+        _of_members("contested_queues"),
+        "",
+        "{value} queues are held by more than one member",
+        about_backlog=False,
+        words_one="{value} queue is held by more than one member",
+        hint="Members disagree on who is in the group: different client ids, versions or "
+        "strategies. Messages of these queues are consumed twice.",
+        for_observations=2,
+    ),
+    "unowned_queues": Kind(
+        GROUPS,
+        _of_members("unowned_queues"),
+        "",
+        "{value} queues are held by no member",
+        about_backlog=False,
+        words_one="{value} queue is held by no member",
+        hint="Members are online and none consumes these queues: look for different strategies or "
+        "a rebalance that does not end.",
+        for_observations=2,
+    ),
+    "idle_clients": Kind(
+        GROUPS,
+        _of_members("idle_members"),
+        "",
+        "{value} members hold no queue",
+        about_backlog=False,
+        cause="idle_reasons",
+        words_one="{value} member holds no queue",
+        hint="More members than queues, or the strategy leaves some out: `tidemark plan` shows "
+        "what another number of queues or another strategy gives.",
+        for_observations=2,
+    ),
+    "inconsistent_subscription": Kind(
+        GROUPS,
+        # The number is in the rows of all topics: only a topic that differs counts.
+        "CASE WHEN NOT online THEN 0 WHEN topic <> differing_topic "
+        "THEN 0 * subscription_differences ELSE subscription_differences END",
+        "",
+        "members differ in {value} points of their subscriptions",
+        about_backlog=False,
+        certain=True,
+        cause="differing_in",
+        words_one="members differ in {value} point of their subscriptions",
+        hint="Members of one group must subscribe to the same, else messages are lost to the "
+        "filter of the wrong member: `tidemark show progress.subscriptions` lists them.",
+    ),
+    "duplicate_client_ids": Kind(
+        GROUPS,
+        "duplicate_client_ids",
+        "",
+        "{value} client ids are used by several processes",
+        about_group=True,
+        about_backlog=False,
+        certain=True,
+        words_one="{value} client id is used by several processes",
+        hint="Processes with one client id take the same queues and leave others to nobody: give "
+        "each an instanceName or a host name of its own.",
+        for_observations=3,
+    ),
+    "mixed_members": Kind(
+        GROUPS,
+        "CAST(mixed_members AS INT)",
+        "",
+        "remoting and gRPC members consume in one group",
+        about_group=True,
+        about_backlog=False,
+        certain=True,
+        hint="Members of both kinds do not share messages with each other, so many are consumed "
+        "twice: give one kind a group of its own.",
+        for_observations=3,
+    ),
+    "unregistered": Kind(
+        GROUPS,
+        "queues",
+        "",
+        "the group has no configuration, and its offsets stay: those on {value} queues of the "
+        "topic",
+        condition="NOT registered",
+        about_group=True,
+        about_backlog=False,
+        words_one="the group has no configuration, and its offset stays: that on {value} queue of "
+        "the topic",
+        certain=True,
+        hint="Nothing needs them, unless the group is to be created again where it was: delete "
+        "them with the topic, or with the group (mqadmin deleteSubGroup -r true).",
+        of_unregistered=True,
+    ),
+    "throughput_drop": Kind(
+        GROUPS,
+        "usual_share",
+        "share",
+        "it consumes {value} of the usual rate at this hour",
+        about_backlog=False,
+        below=True,
+        part_suffices=False,
+        hint="Less is produced, or the group consumes less of it: compare hourly_tps with the "
+        "topic's.",
+        for_observations=2,
+    ),
+    "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
+    "unreadable_messages": Kind(
+        TOPICS,
+        "unreadable_messages",
+        "messages",
+        "{value} are in queues that no consumer can read",
+        # Brokers may create dead-letter topics without read permission.
+        condition="coalesce(kind, 'normal') = 'normal'",
+        for_observations=3,
+        about_backlog=False,
+        certain=True,
+        cause="unreadable_reason",
+        hint="The topic has fewer read queues than write queues, or no read permission: raise its "
+        "read queues or permission before the messages expire.",
+    ),
+    "broker_down": Kind(
+        BROKERS,
+        "unreachable",
+        "",
+        "it did not respond",
+        hint="It is down, disconnected or overloaded. Its numbers are unknown, not zero.",
+    ),
+    "disk": Kind(
+        BROKERS,
+        "disk_ratio",
+        "share",
+        "its disk is {value} full",
+        hint="Above diskMaxUsedSpaceRatio the broker deletes messages early, then it refuses new "
+        "ones.",
+    ),
+    "slave_offsets_behind": Kind(
+        BROKERS,
+        "offsets_missing + CASE WHEN offsets_stand THEN offsets_late ELSE 0 END",
+        "",
+        "its copy lacks {value} consumer offsets of its master, or no longer follows them",
+        for_observations=2,
+        words_one="its copy lacks {value} consumer offset of its master",
+        hint="After a failover these groups consume again what they consumed before: the slave "
+        "does not copy its master's progress, as between versions that do not fit.",
+    ),
+    "collection_incomplete": Kind(
+        SNAPSHOTS,
+        f"CASE WHEN status = '{SnapshotStatus.FAILED}' "
+        "THEN greatest(coalesce(brokers_expected, 1), 1) "
+        "ELSE greatest(brokers_expected - brokers_answered, cardinality(unreachable)) END",
+        "",
+        "{value} brokers could not be read",
+        for_observations=2,
+        words_one="{value} broker could not be read",
+        hint="A broker is down, or responds without its offsets: the snapshot's problems "
+        "name what failed and why (tidemark show raw.snapshots).",
+    ),
+    "collection_late": Kind(
+        PIPELINE,
+        "",
+        "seconds",
+        "the newest computed snapshot is {value} old",
+        hint="Nothing is monitored. Check Dagster's daemon and the last runs of `tick`.",
+        recovery="a new snapshot has been computed",
+    ),
+    "quality": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} rows violate it",
+        words_uncounted="the rows as a whole violate it",
+        words_one="{value} row violates it",
+        hint="Reported values are impossible or contradict each other: `tidemark show "
+        "quality.results` has examples, `tidemark quarantine list` the quarantined rows.",
+        recovery="the newest rows meet the expectation",
+    ),
+    "run_failed": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} runs failed in a row",
+        words_one="{value} run failed",
+        hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
+        "memory, or a file or setting that cannot be read.",
+        recovery="a run has succeeded",
+    ),
+}
+"""Kind by name."""

@@ -1,0 +1,53 @@
+"""``/clusters``: the collected clusters, their brokers, and the age of the newest snapshot."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from tidemark.board.dependencies import Cluster, TheStore
+from tidemark.board.newest import age_seconds, is_fresh
+from tidemark.board.past import Shown
+from tidemark.board.responses import json_response, page_model
+from tidemark.lake.tables import raw
+from tidemark.lake.typed_rows import dict_rows
+
+router = APIRouter(tags=["clusters"])
+
+
+@router.get("/clusters", summary="Clusters, their newest snapshot and how old it is")
+def clusters(store: TheStore) -> Response:
+    """Return a row per cluster: its newest computed snapshot, its age and whether it is fresh."""
+    return json_response(
+        {"items": cluster_rows(store.newest, datetime.now(UTC)), "next_cursor": None}
+    )
+
+
+@router.get(
+    "/clusters/{cluster}/brokers",
+    summary="Brokers of a cluster at its newest snapshot",
+    responses={200: {"model": page_model(raw.BROKERS)}},
+)
+def brokers(store: TheStore, cluster: Cluster) -> Response:
+    """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
+    rows = store.newest.of(raw.BROKERS, cluster)
+    rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
+    return json_response({"items": dict_rows(rows), "next_cursor": None})
+
+
+def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
+    """Return a row per cluster, by name: its newest snapshot, and freshness.
+
+    A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the
+    names of its broker groups.
+    """
+    snapshots = dict_rows(newest.of(raw.SNAPSHOTS).sort_by("cluster"))
+    return [
+        row
+        | {
+            "age_seconds": age_seconds(row["observed_at"], now),
+            "fresh": is_fresh(row["observed_at"], now),
+            "brokers": sorted(set(newest.of(raw.BROKERS, row["cluster"])["broker"].to_pylist())),
+        }
+        for row in snapshots
+    ]

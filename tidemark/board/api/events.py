@@ -1,0 +1,109 @@
+"""``/events`` and ``/quality``: events of queues, validation results and quarantined rows."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastapi import APIRouter, Query, Response
+
+from tidemark.board.api.group import window_of
+from tidemark.board.dependencies import At, Cursor, Limit, TheStore, shown
+from tidemark.board.newest import until
+from tidemark.board.paging import Order, page
+from tidemark.board.past import Shown, rows_between
+from tidemark.board.responses import json_response, page_model
+from tidemark.board.store import Store
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import progress, quality
+from tidemark.lake.typed_rows import dict_rows
+
+router = APIRouter()
+
+NEWEST_FIRST = Order("observed_at", descending=True)
+
+
+@router.get(
+    "/events",
+    tags=["events"],
+    summary="Events of queues, groups and brokers",
+    responses={200: {"model": page_model(progress.EVENTS)}},
+)
+def events(
+    store: TheStore,
+    cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
+    group: Annotated[str | None, Query(description="only of this consumer group")] = None,
+    topic: Annotated[str | None, Query(description="only on this topic")] = None,
+    kind: Annotated[str | None, Query(description="REWOUND, LOST, BROKER_DOWN, ...")] = None,
+    from_: Annotated[
+        str, Query(alias="from", description="first instant; a day before `to` without")
+    ] = "",
+    to: Annotated[str, Query(description="last instant; now without")] = "",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return rows of ``progress.events``, newest first."""
+    rows = event_rows(
+        store,
+        store.newest,
+        window_of(from_, to, timedelta(days=1)),
+        cluster=cluster,
+        consumer_group=group,
+        topic=topic,
+        kind=kind,
+    )
+    item, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(item), "next_cursor": following})
+
+
+@router.get(
+    "/quality",
+    tags=["quality"],
+    summary="Newest result of every expectation",
+    responses={200: {"model": page_model(quality.RESULTS)}},
+)
+def results(
+    store: TheStore,
+    success: Annotated[bool | None, Query(description="only met ones, or only others")] = None,
+    at: At = None,
+    limit: Limit = 1000,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the newest row of ``quality.results`` for each expectation of a table."""
+    rows = newest_results(shown(store, at))
+    if success is not None:
+        rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
+    item, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
+    return json_response({"items": dict_rows(item), "next_cursor": following})
+
+
+@router.get(
+    "/quality/quarantine",
+    tags=["quality"],
+    summary="Quarantined rows of the last 24 hours",
+    responses={200: {"model": page_model(quality.QUARANTINE)}},
+)
+def quarantine(
+    store: TheStore, at: At = None, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
+    rows = shown(store, at).of(quality.QUARANTINE)
+    item, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(item), "next_cursor": following})
+
+
+def event_rows(store: Store, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
+    """Return the events of a window with these values up to the shown instant, in order of time."""
+    if store.is_empty:
+        return progress.EVENTS.arrow_schema().empty_table()
+    known = {name: value for name, value in equal.items() if value is not None}
+    rows = rows_between(store.lake, store.files, progress.EVENTS, window, known)
+    return until(rows, shown.at)
+
+
+def newest_results(rows: Shown) -> pa.Table:
+    """Return the newest result of each expectation of a table."""
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows.of(quality.RESULTS).sort_by("observed_at").to_pylist():
+        newest[row["table"], row["expectation"]] = row
+    return pa.Table.from_pylist(list(newest.values()), schema=quality.RESULTS.arrow_schema())

@@ -1,0 +1,50 @@
+"""``/groups``: the newest lag, delay and health of consumer groups."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from tidemark.board.dependencies import Cursor, Limit, TheStore
+from tidemark.board.paging import Order, containing, having, page
+from tidemark.board.responses import ProblemError, json_response, page_model
+from tidemark.lake.tables import progress
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.model.health import Health
+
+router = APIRouter(tags=["groups"])
+
+
+def require_health(health: str | None) -> None:
+    """Refuse a text that is no state of health; None means all states.
+
+    Raises:
+        ProblemError: 400.
+    """
+    if health is not None and health not in tuple(Health):
+        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(Health)}")
+
+
+@router.get(
+    "/groups",
+    summary="Groups on topics, newest rows",
+    responses={200: {"model": page_model(progress.GROUPS)}},
+)
+def groups(
+    store: TheStore,
+    cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
+    q: Annotated[str, Query(description="a part of the group's or topic's name")] = "",
+    health: Annotated[str | None, Query(description="only in this state of health")] = None,
+    topic: Annotated[str | None, Query(description="only on this topic")] = None,
+    sort: Annotated[
+        str, Query(description="a column; `-` before it for the largest first")
+    ] = "-lag",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the newest rows of ``progress.groups``; unknown values come last in any order."""
+    require_health(health)
+    order = Order.of(sort, progress.GROUPS)
+    rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
+    rows = containing(rows, q, ("consumer_group", "topic"))
+    item, following = page(rows, progress.GROUPS, order, limit, cursor)
+    return json_response({"items": dict_rows(item), "next_cursor": following})

@@ -1,0 +1,196 @@
+"""``/incidents`` and ``/silences``: incidents, and the actions of people on them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemark.alerting.delivery.silences import (
+    Silence,
+    SilenceError,
+    UnreadableSilencesError,
+    silence,
+    unsilence,
+)
+from tidemark.alerting.incidents.actions import (
+    IncidentError,
+    NoSuchIncidentError,
+    acknowledge,
+    resolve,
+)
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
+from tidemark.board.incident_rows import (
+    INCIDENTS,
+    incident_details,
+    incident_rows,
+    silence_row,
+    silence_rows,
+)
+from tidemark.board.paging import page_of_list
+from tidemark.board.responses import ProblemError, details_model, json_response, page_model
+from tidemark.board.store import Store
+from tidemark.host.leases import HeldError
+from tidemark.lake.tables import alerting
+from tidemark.settings.times import seconds
+
+router = APIRouter(tags=["incidents"])
+
+LONGEST_REASON = 1000
+
+
+class Act(BaseModel):
+    """The reason of an action; the login names the person."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    reason: str = Field("", max_length=LONGEST_REASON, description="why, in words")
+
+
+class NewSilence(BaseModel):
+    """A silence to create: the incidents that it mutes, how long and why."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    match: dict[str, list[str]] = Field(
+        description="column (rule, severity, cluster, consumer_group, topic, broker) to globs"
+    )
+    duration: str = Field(description="how long: 30m, 2h, 1d")
+    comment: str = Field(max_length=LONGEST_REASON, description="why, in words")
+    starts_at: str | None = Field(None, description="ISO 8601; now without")
+
+
+@router.get(
+    "/incidents",
+    summary="Incidents, open ones first",
+    responses={200: {"model": page_model(INCIDENTS)}},
+)
+def incidents(
+    store: TheStore,
+    state: Annotated[str, Query(description="a state, or `open`")] = "",
+    severity: Annotated[str, Query(description="critical, warning or info")] = "",
+    at: At = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return rows of ``alerting.incidents``: those open, and those resolved within 30 days."""
+    rows = incident_rows(shown(store, at), state, severity)
+    chosen, following = page_of_list(rows, "incident_id", limit, cursor)
+    return json_response({"items": chosen, "next_cursor": following})
+
+
+@router.get(
+    "/incidents/{incident_id}",
+    summary="An incident, its evidence and notifications",
+    responses={200: {"model": details_model(INCIDENTS, notifications=alerting.NOTIFICATIONS)}},
+)
+def incident(store: TheStore, incident_id: str) -> Response:
+    """Return an incident of any age, with transitions and who was notified."""
+    return json_response(incident_details(store.lake, store.newest, incident_id))
+
+
+@router.post(
+    "/incidents/{incident_id}/acknowledge", summary="Acknowledge it", dependencies=[JsonOnly]
+)
+def acknowledge_it(
+    store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
+) -> Response:
+    """Acknowledge a firing incident in the name of the person."""
+    return _after(
+        store, do(store, "acknowledge", incident_id, person.name, act.reason if act else "")
+    )
+
+
+@router.post("/incidents/{incident_id}/resolve", summary="Resolve it", dependencies=[JsonOnly])
+def resolve_it(
+    store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
+) -> Response:
+    """Resolve an open incident by hand; it reopens when its rule is true again."""
+    return _after(store, do(store, "resolve", incident_id, person.name, act.reason if act else ""))
+
+
+@router.get("/silences", summary="Silences in force, and planned")
+def all_silences(
+    store: TheStore,
+    state: Annotated[str, Query(description="a state, or `all`; without, not ENDED")] = "",
+) -> Response:
+    """Return silences; those that have ended are kept for 30 days."""
+    rows = silence_rows(store.lake.shared.state, datetime.now(UTC), state)
+    return json_response({"items": rows, "next_cursor": None})
+
+
+@router.post("/silences", summary="Mute matching incidents for a while", dependencies=[JsonOnly])
+def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Response:
+    """Add a silence in the name of the person."""
+    match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}
+    made = silenced(
+        store, match, wanted.duration, person.name, wanted.comment, wanted.starts_at or ""
+    )
+    return json_response(silence_row(made, datetime.now(UTC)), 201)
+
+
+@router.delete("/silences/{silence_id}", summary="End a silence", status_code=204)
+def end_silence(
+    store: TheStore,
+    person: ThePerson,
+    silence_id: str,
+    reason: Annotated[str, Query(max_length=LONGEST_REASON, description="why, in words")] = "",
+) -> Response:
+    """End a silence in the name of the person; what it muted and is still open is notified then."""
+    try:
+        unsilence(store.lake.shared, silence_id, person.name, reason)
+    except UnreadableSilencesError as error:
+        raise ProblemError(503, str(error)) from error
+    except SilenceError as error:
+        raise ProblemError(404, str(error)) from error
+    return Response(status_code=204)
+
+
+def do(store: Store, action: str, incident_id: str, author: str, reason: str) -> Incident:
+    """Acknowledge or resolve an incident, and show the result at once.
+
+    Raises:
+        ProblemError: there is no such incident, its state does not allow it, or a tick is writing.
+    """
+    act = {"acknowledge": acknowledge, "resolve": resolve}[action]
+    try:
+        after = act(store.lake, incident_id, author, reason)
+    except NoSuchIncidentError:
+        raise ProblemError(404, f"no incident {incident_id!r}") from None
+    except IncidentError as error:
+        raise ProblemError(409, str(error)) from error
+    except HeldError as error:
+        raise ProblemError(503, "a tick is changing incidents; try again in a minute") from error
+    store.refresh()
+    return after
+
+
+def silenced(
+    store: Store, match: dict[str, tuple[str, ...]], duration: str, author: str, comment: str,
+    starts_at: str = "",
+) -> Silence:  # fmt: skip
+    """Add a silence.
+
+    Raises:
+        ProblemError: it is not valid, or silences cannot be read.
+    """
+    from tidemark.board.dependencies import instant_of
+
+    if not comment.strip():
+        raise ProblemError(400, "comment: why it is silenced is wanted, in words")
+    try:
+        start = instant_of("starts_at", starts_at) if starts_at else None
+        until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
+        return silence(store.lake.shared, match, until, author, comment, starts_at=start)
+    except UnreadableSilencesError as error:
+        raise ProblemError(503, str(error)) from error
+    except (ValueError, OverflowError) as error:
+        raise ProblemError(400, str(error)) from error
+
+
+def _after(store: Store, incident: Incident) -> Response:
+    try:
+        values: dict[str, Any] = incident_details(store.lake, store.newest, incident.incident_id)
+    except ProblemError:
+        # It never fired, so nothing is left of it.
+        values = {"incident_id": incident.incident_id, "state": incident.state}
+    return json_response(values)

@@ -1,0 +1,42 @@
+"""``/topics``: topics, their queues and the groups that consume them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheStore, part_of, shown
+from tidemark.board.paging import Order, containing, having, page
+from tidemark.board.responses import json_response, page_model
+from tidemark.board.topic_rows import TOPICS, topic_details, topic_rows
+from tidemark.lake.typed_rows import dict_rows
+
+router = APIRouter(tags=["topics"])
+
+
+@router.get("/topics", summary="Topics", responses={200: {"model": page_model(TOPICS)}})
+def topics(
+    store: TheStore,
+    cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
+    q: Annotated[str, Query(description="a part of the name")] = "",
+    kind: Annotated[str | None, Query(description="only of this kind: normal, retry, ...")] = None,
+    sort: Annotated[str, Query(description="a column; `-` before it: largest first")] = "topic",
+    at: At = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return a row per topic at the newest snapshot, or as of an instant."""
+    rows = having(topic_rows(shown(store, at)), cluster=cluster, kind=kind)
+    rows = containing(rows, q, ("topic",))
+    item, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
+    return json_response({"items": dict_rows(item), "next_cursor": following})
+
+
+@router.get("/topics/{cluster}/{topic}", summary="A topic: configuration, queues, groups")
+def topic(
+    store: TheStore,
+    cluster: Cluster,
+    topic: Annotated[str, Depends(part_of("topic"))],
+    at: At = None,
+) -> Response:
+    """Return what is known of a topic at the newest snapshot, or as of an instant."""
+    return json_response(topic_details(shown(store, at), cluster, topic))

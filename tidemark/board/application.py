@@ -1,0 +1,219 @@
+"""The HTTP application: its addresses, and the response to every failure."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from http import HTTPStatus
+from importlib.metadata import version
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import StreamingResponse
+from starlette.staticfiles import StaticFiles
+
+from tidemark.board import scrape
+from tidemark.board.access import AccessMiddleware, Login, Person
+from tidemark.board.api import clusters, events, group, groups, incidents, plan, topics
+from tidemark.board.dependencies import TheStore, only_known_parameters, readable
+from tidemark.board.live_snapshots import LiveSnapshots
+from tidemark.board.middleware import HeadMiddleware, Limits, LimitsMiddleware, SegmentsMiddleware
+from tidemark.board.newest import age_seconds, is_fresh
+from tidemark.board.pages import group as group_page
+from tidemark.board.pages import groups as groups_pages
+from tidemark.board.pages import incidents as incidents_pages
+from tidemark.board.pages import layout, now, overview, preferences, tables
+from tidemark.board.responses import Problem, ProblemError, json_response, problem, strict_headers
+from tidemark.board.scrape import MetricsKeeper
+from tidemark.board.store import Store
+from tidemark.host.failures import DamagedError, one_line
+from tidemark.settings.clusters import Cluster
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.sections import MetricsSettings
+
+change_routes = APIRouter(include_in_schema=False)
+
+CHECK_SECONDS = 1.0
+ALIVE_CHECKS = 15
+"""Checks between two signs of life, without which proxies close the connection."""
+
+
+@change_routes.get("/changes")
+async def changes(request: Request, store: TheStore) -> StreamingResponse:
+    """Send the number of changes, now and at every change, as server-sent events."""
+
+    async def events() -> AsyncIterator[str]:
+        seen, checks = -1, 0
+        while not await request.is_disconnected():
+            if store.changes != seen:
+                seen = store.changes
+                yield f"data: {seen}\n\n"
+            elif checks % ALIVE_CHECKS == 0:
+                yield ": alive\n\n"
+            checks += 1
+            await asyncio.sleep(CHECK_SECONDS)
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+probe_routes = APIRouter(tags=["probes"])
+
+
+@probe_routes.get("/healthz", summary="The process is up")
+async def healthz() -> Response:
+    """Respond 200 while the process serves requests."""
+    return json_response({"status": "ok"})
+
+
+@probe_routes.get("/readyz", summary="Tables are readable and the collection is fresh")
+async def readyz(store: TheStore) -> Response:
+    """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
+    now = datetime.now(UTC)
+    if not store.was_read:
+        reason = "the tables are being read for the first time"
+        return json_response({"status": "unavailable", "reasons": [reason]}, 503)
+    newest = store.newest
+    reasons = [] if store.problem is None else [store.problem]
+    if not newest.at and not reasons:
+        reasons.append("nothing is computed yet: run tidemark tick, or start the daemon")
+    for cluster, observed_at in newest.at.items():
+        if not is_fresh(observed_at, now):
+            age = age_seconds(observed_at, now) or 0
+            reasons.append(f"the newest snapshot of {cluster} is {age:.0f} s old")
+    return json_response(
+        {"status": "unavailable" if reasons else "ok", "reasons": reasons}, 503 if reasons else 200
+    )
+
+
+API = "/api/v1"
+
+THREADS = 16
+"""Requests that are computed at once."""
+
+SWITCH_SECONDS = 0.0005
+"""Time for which a thread computes before it yields. One thread serves all probes and connections.
+By default any other thread had ten times as long before its turn, and `/healthz` waited for it."""
+
+_log = logging.getLogger(__name__)
+
+
+def application(
+    store: Store,
+    metrics: MetricsSettings | None = None,
+    login: Login | None = None,
+    configured: Callable[[], Sequence[Cluster]] = tuple,
+    person: str = "somebody",
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
+) -> FastAPI:
+    """Return the application of a store, which it starts and ends.
+
+    Args:
+        store: the newest rows.
+        metrics: the families of metrics that are exported; the defaults without.
+        login: how users are authenticated; None where no login is needed.
+        configured: returns the clusters that a live snapshot may be taken of.
+        person: recorded with actions where no login is needed.
+        limits: bounds of a request.
+    """
+    keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        ends = [store.start(), keeper.start(), store.copies.start()]
+        yield
+        for end in reversed(ends):
+            end()
+        sys.setswitchinterval(before)
+
+    app = FastAPI(
+        title="Tidemark",
+        description="How far every RocketMQ consumer has got, how late it is and what will go "
+        "wrong. Times are ISO 8601 UTC, unknown is null.",
+        version=version("tidemark"),
+        openapi_url=f"{API}/openapi.json",
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        dependencies=[Depends(only_known_parameters)],
+        responses={
+            "4XX": {"model": Problem, "description": "the request is wrong"},
+            "5XX": {"model": Problem, "description": "the tables cannot be read"},
+        },
+    )
+    app.state.store, app.state.metrics = store, keeper
+    app.state.query_parameters = {}
+    app.state.live = LiveSnapshots(store.lake.shared.state, configured)
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
+    app.add_middleware(SegmentsMiddleware)
+    app.add_middleware(HeadMiddleware)
+    app.add_middleware(LimitsMiddleware, limits=limits)
+    _include_routes(app)
+    _handle_failures(app)
+    return app
+
+
+def _include_routes(app: FastAPI) -> None:
+    """Add the API, the addresses that programs poll, the pages and their files."""
+    api = APIRouter(prefix=API, dependencies=[Depends(readable)])
+    for module in (clusters, groups, group, topics, incidents, events, plan):
+        api.include_router(module.router)
+    app.include_router(api)
+    app.include_router(probe_routes)
+    app.include_router(scrape.router)
+    app.include_router(change_routes)
+    for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
+        app.include_router(module.router)
+    app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
+
+
+def _handle_failures(app: FastAPI) -> None:
+    @app.exception_handler(ProblemError)
+    def problem_of(request: Request, error: ProblemError) -> Response:
+        return _failure(request, error.status, error.detail, error.headers)
+
+    @app.exception_handler(HTTPException)
+    def http_error(request: Request, error: HTTPException) -> Response:
+        return _failure(request, error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def wrong(request: Request, error: RequestValidationError) -> Response:
+        texts = (f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors())
+        return _failure(request, 400, "; ".join(texts))
+
+    @app.exception_handler(SettingsError)
+    @app.exception_handler(DamagedError)
+    def damaged(request: Request, error: Exception) -> Response:
+        return _failure(request, 503, one_line(error))
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> Response:
+        # The text of an error may contain secrets, so it goes to the log and not to the client.
+        text = "this request failed; see the log of tidemark serve"
+        # Starlette responds to it outside of all middleware.
+        return _failure(request, 500, text, strict_headers(request.url.path))
+
+
+def _failure(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a page to a person at a page, and a problem to a program."""
+    is_page = not request.url.path.startswith((API, "/metrics", "/healthz", "/readyz"))
+    # A form is of a page, whatever its sender accepts.
+    is_read = request.method == "POST" or "text/html" in request.headers.get("accept", "")
+    if not is_page or not is_read:
+        return problem(status, detail, headers)
+    # Where the API lists what there is helps programs; people have the pages.
+    context = {"title": HTTPStatus(status).phrase, "detail": detail.partition(": GET /api/")[0]}
+    response = layout.html(request, "problem.html", context, status)
+    response.headers.update(headers or {})
+    return response

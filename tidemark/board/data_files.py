@@ -1,0 +1,71 @@
+"""The data files of tables by hour, kept in memory until they change.
+
+A manifest never changes, so each is read once: planning a month costs as little as planning an
+hour.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.table import Table as IcebergTable
+
+from tidemark.lake.catalog import Lake
+from tidemark.lake.damaged_files import usable
+from tidemark.lake.schema import Table
+
+Hours = Mapping[int, tuple[str, ...]]
+"""Hours since 1970 to addresses of files."""
+
+
+@dataclass
+class _Known:
+    version: str = ""
+    hours: Hours | None = field(default_factory=dict)
+    manifests: dict[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+
+
+class DataFiles:
+    """Remembers the data files of each table that was requested."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
+
+    def by_hour(self, table: Table) -> Hours | None:
+        """Return the data files of a table; None where files hold deleted rows.
+
+        Raises:
+            DamagedError: the metadata of the table cannot be read.
+        """
+        result = self._lake.table(table.name)
+        with self._lock:
+            known = self._known.setdefault(table.name, _Known())
+            if known.version != result.metadata_location:
+                with usable(f"the metadata of {table.name}"):
+                    known.hours, known.manifests = self._read(result, known.manifests)
+                known.version = result.metadata_location
+            return known.hours
+
+    def _read(
+        self, table: IcebergTable, known: Mapping[str, tuple[tuple[int, str], ...]]
+    ) -> tuple[Hours | None, dict[str, tuple[tuple[int, str], ...]]]:
+        snapshot = table.current_snapshot()
+        if snapshot is None:
+            return {}, {}
+        manifests: dict[str, tuple[tuple[int, str], ...]] = {}
+        for manifest in snapshot.manifests(table.io):
+            if manifest.content != ManifestContent.DATA:
+                return None, {}
+            path = manifest.manifest_path
+            manifests[path] = known.get(path) or tuple(
+                (entry.data_file.partition[0], entry.data_file.file_path)
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            )
+        hours: dict[int, list[str]] = {}
+        for entries in manifests.values():
+            for hour, path in entries:
+                hours.setdefault(hour, []).append(path)
+        return {hour: tuple(sorted(paths)) for hour, paths in hours.items()}, manifests

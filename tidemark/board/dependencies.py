@@ -1,0 +1,166 @@
+"""Dependencies of routes: the store, the person, and checks of every parameter.
+
+One that waits for nothing is a coroutine: FastAPI calls a plain function in a thread, and those
+may all be waiting for files.
+"""
+
+import copy
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from tidemark.board.access import Person
+from tidemark.board.live_snapshots import LiveSnapshots
+from tidemark.board.middleware import part
+from tidemark.board.paging import MOST_ROWS
+from tidemark.board.past import Shown
+from tidemark.board.responses import ProblemError
+from tidemark.board.store import Store
+from tidemark.settings.times import utc_instant
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Bounds of instants in requests, with room for any time span around them."""
+
+
+async def the_store(request: Request) -> Store:
+    """Return the store of the application."""
+    return request.app.state.store
+
+
+def readable(store: "TheStore") -> None:
+    """Refuse to respond from rows that could never be read: no rows would be a wrong response.
+
+    Raises:
+        ProblemError: why they cannot be read.
+    """
+    if store.is_empty and store.problem:
+        raise ProblemError(503, store.problem)
+
+
+async def only_known_parameters(request: Request) -> None:
+    """Refuse a parameter that the address does not have, or one that is given twice.
+
+    Raises:
+        ProblemError: naming the parameter, and those that there are.
+    """
+    route, item = request.scope["route"], request.app.state.query_parameters
+    if route.endpoint not in item:
+        item[route.endpoint] = query_parameters(route)
+    known = item[route.endpoint]
+    given: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name not in known:
+            takes = ", ".join(sorted(known)) or "none"
+            raise ProblemError(400, f"unknown parameter {name!r}; this address takes: {takes}")
+        if name in given:
+            raise ProblemError(400, f"parameter {name!r} is given more than once")
+        given.add(name)
+
+
+def query_parameters(route: APIRoute) -> frozenset[str]:
+    """Return the names of the query parameters that a route takes, with those of its dependencies.
+
+    Its OpenAPI lists them. FastAPI has no other documented way to learn them.
+    """
+    # Pages are left out of the published schema, but take parameters too.
+    listed = copy.copy(route)
+    listed.include_in_schema = True
+    paths = get_openapi(title="", version="", routes=[listed])["paths"]
+    return frozenset(
+        parameter["name"]
+        for operations in paths.values()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    )
+
+
+def part_of(name: str) -> Callable[..., Awaitable[str]]:
+    """Return a dependency that gives a part of the address as it was written."""
+
+    async def found(value: Annotated[str, Path(alias=name)]) -> str:
+        return part(value)
+
+    return found
+
+
+def known_cluster(request: Request, store: "TheStore", cluster: Annotated[str, Path()]) -> str:
+    """Return the cluster of an address.
+
+    Raises:
+        ProblemError: there are no rows of it, now or at the instant that the address is about.
+    """
+    name, given = part(cluster), request.query_params
+    if name in store.newest.at:
+        return name
+    # It may have been collected then, and not any more.
+    for parameter in ("at", "to"):
+        if (at := given.get(parameter)) and name in store.past.at(instant_of(parameter, at)).at:
+            return name
+    raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
+
+
+def instant_of(name: str, text: str) -> datetime:
+    """Return the instant of a parameter, in UTC where it has no zone.
+
+    Raises:
+        ProblemError: it is no ISO 8601 instant, or not between `EARLIEST` and `LATEST`.
+    """
+    try:
+        # A plus that was not escaped arrives as a blank.
+        instant = utc_instant(text.strip().replace(" ", "+") if "T" in text else text)
+        if not EARLIEST <= instant < LATEST:
+            raise OverflowError
+    except OverflowError:
+        years = f"{EARLIEST.year} to {LATEST.year - 1}"
+        raise ProblemError(400, f"{name}={text!r}: the years are {years}") from None
+    except ValueError:
+        raise ProblemError(
+            400, f"{name}={text!r}: an ISO 8601 instant is wanted, e.g. 2026-11-19T08:00:00Z"
+        ) from None
+    return instant
+
+
+def shown(store: Store, at: str | None) -> Shown:
+    """Return the newest rows, or those that were the newest at an instant.
+
+    Raises:
+        ProblemError: `at` is no instant.
+    """
+    return store.past.at(instant_of("at", at)) if at else store.newest
+
+
+async def json_only(request: Request) -> None:
+    """Refuse a change that is not sent as JSON: a form of another site could send anything else.
+
+    Raises:
+        ProblemError: it is not.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ProblemError(415, "send it as Content-Type: application/json")
+
+
+async def who(request: Request) -> Person:
+    """Return the person that sends the request."""
+    return request.state.person
+
+
+async def the_live(request: Request) -> LiveSnapshots:
+    """Return the live snapshots of the application."""
+    return request.app.state.live
+
+
+TheStore = Annotated[Store, Depends(the_store)]
+ThePerson = Annotated[Person, Depends(who)]
+TheLive = Annotated[LiveSnapshots, Depends(the_live)]
+Cluster = Annotated[str, Depends(known_cluster)]
+JsonOnly = Depends(json_only)
+At = Annotated[str | None, Query(description="as of this instant, ISO 8601; now without")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="rows of a page at most")]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]

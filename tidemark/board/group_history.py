@@ -1,0 +1,236 @@
+"""History of a group: from copies sorted by group, or from the tables where no copy exists."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tidemark.board.data_files import DataFiles
+from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies, remove_damaged
+from tidemark.board.past import group_rows_between, rows_between
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.tables import progress
+
+MOST_POINTS = 2000
+
+STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+"""Seconds of a point, where the caller names no step."""
+
+GAP = 3
+"""Observations further apart than this many usual distances have a gap between them."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points in order of time.
+
+    Attributes:
+        step: seconds that a point covers; None where a point is an observation.
+        instants: of the points: the observation, or the start of the step.
+        last: column -> value at the last observation of each point; None is unknown, or a gap.
+        maximum: column -> largest known value of each point; without a step the same.
+    """
+
+    step: int | None
+    instants: list[datetime]
+    last: dict[str, list[Any]]
+    maximum: dict[str, list[Any]]
+
+
+def step_for(window: Window, observations: int) -> int | None:
+    """Return the least step with which a window has at most half of `MOST_POINTS`.
+
+    Gaps are points too. None without need.
+    """
+    if observations <= MOST_POINTS // 2:
+        return None
+    seconds = (window.end - window.start).total_seconds()
+    return next((step for step in STEPS if seconds / step <= MOST_POINTS // 2), STEPS[-1])
+
+
+def series(
+    rows: pa.Table, instant: str, columns: Sequence[str], step: int | None, most: str = ""
+) -> Series:
+    """Return the series of columns of rows, which are in order of time.
+
+    Args:
+        rows: the observations, or points of several of them.
+        instant: name of their instant.
+        columns: names of columns.
+        step: seconds of a point; None for a point per row.
+        most: begins the names of the columns with the largest values; the same columns without.
+
+    Every gap has a point whose values are all None, so that no line is drawn through it.
+    With a step this is the first empty step: points are never more than `steps_in` counts.
+    """
+    instants: list[datetime] = rows[instant].to_pylist()
+    values = {name: _known(rows[name]) for name in columns}
+    largest = {name: _known(rows[most + name]) for name in columns} if most else values
+    longest = GAP * usual_distance(instants)
+    made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
+    before: datetime | None = None
+    for place, at in enumerate(instants):
+        point = at if step is None else _floor(at, step)
+        if before is not None and at - before > longest:
+            # With a step, a gap that leaves none empty does not show.
+            gap = before + (at - before) / 2 if step is None else _following(before, step)
+            if gap < point:
+                nothing = dict.fromkeys(columns)
+                _append(made, gap, nothing, nothing)
+        row = {name: values[name][place] for name in columns}
+        maximum = {name: largest[name][place] for name in columns}
+        if made.instants and made.instants[-1] == point:
+            _merge(made, row, maximum)
+        else:
+            _append(made, point, row, maximum)
+        before = at
+    return made
+
+
+def steps_in(window: Window, step: int) -> int:
+    """Return how many steps a window touches; it may begin and end inside of one."""
+    first, last = _floor(window.start, step), _floor(window.end - MICROSECOND, step)
+    return (last - first) // timedelta(seconds=step) + 1
+
+
+def usual_distance(instants: Sequence[datetime]) -> timedelta:
+    """Return the median distance between instants in order; a minute for fewer than two."""
+    distances = sorted(later - earlier for earlier, later in pairwise(instants))
+    return distances[len(distances) // 2] if distances else timedelta(minutes=1)
+
+
+def _known(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; a value that is no number is unknown, not the largest."""
+    if not pa.types.is_floating(column.type):
+        return column.to_pylist()
+    return [None if row is None or not isfinite(row) else row for row in column.to_pylist()]
+
+
+def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, Any]) -> None:
+    made.instants.append(at)
+    for name, value in row.items():
+        made.last[name].append(value)
+        made.maximum[name].append(maximum[name])
+
+
+def _merge(made: Series, row: dict[str, Any], maximum: dict[str, Any]) -> None:
+    for name, value in row.items():
+        made.last[name][-1] = value
+        known = [item for item in (made.maximum[name][-1], maximum[name]) if item is not None]
+        made.maximum[name][-1] = max(known) if known else None
+
+
+def _following(at: datetime, step: int) -> datetime:
+    return _floor(at, step) + timedelta(seconds=step)
+
+
+def _floor(at: datetime, step: int) -> datetime:
+    return datetime.fromtimestamp(int(at.timestamp()) // step * step, UTC)
+
+
+ERRORS_WITHIN = timedelta(hours=6)
+"""Longest window without copies for which errors of delay are read from rows of queues."""
+
+CopiesOf = Callable[[Window], tuple[list[Path], list[Window]]]
+"""Returns the copies of a window, and the windows that have none."""
+
+
+class GroupHistory:
+    """Reader of the past of one group on a topic at a time."""
+
+    def __init__(self, lake: Lake, files: DataFiles, copies: GroupCopies) -> None:
+        self._lake = lake
+        self._files = files
+        self._copies = copies
+
+    def rows(self, window: Window, equal: Mapping[str, str], *, by_day: bool) -> pa.Table:
+        """Return the rows of a group on a topic over a window, in order of time.
+
+        Args:
+            window: the window.
+            equal: ``cluster``, ``consumer_group`` and ``topic``.
+            by_day: whether points of `POINT` do where days are copied.
+
+        Returns:
+            ``observed_at``, `COLUMNS` and `ERROR`, and of each its largest value in the point.
+
+        Raises:
+            DamagedError: a file of a table is missing or damaged.
+        """
+        copies = self._copies
+        stages = (copies.days, copies.hours) if by_day else (copies.hours,)
+        # The empty part comes first: its schema is that of the result, also without other rows.
+        parts, others = [_empty()], [window]
+        for copies_of in stages:
+            rest: list[Window] = []
+            for item in others:
+                copied, missing = _copied(copies_of, item, equal)
+                parts += copied
+                rest += missing
+            others = rest
+        parts += [self._uncopied(window, equal) for window in others]
+        schema = parts[0].schema
+        whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
+        return whole.sort_by("observed_at")
+
+    def _uncopied(self, window: Window, equal: Mapping[str, str]) -> pa.Table:
+        """Return the rows of a window from the tables; errors of a few hours only."""
+        lake, files = self._lake, self._files
+        rows = group_rows_between(lake, files, window, equal, COLUMNS)
+        errors: dict[datetime, tuple[int, int | None]] = {}
+        if window.end - window.start <= ERRORS_WITHIN:
+            of_queues = ("delay_ms", ERROR)
+            for row in rows_between(
+                lake, files, progress.QUEUES, window, equal, of_queues
+            ).to_pylist():
+                delay = row["delay_ms"]
+                if delay is not None and delay >= errors.get(row["observed_at"], (-1, None))[0]:
+                    errors[row["observed_at"]] = (delay, row[ERROR])
+        numbers = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
+        rows = rows.append_column(ERROR, pa.array(numbers, type=pa.int64()))
+        for name in (*COLUMNS, ERROR):
+            rows = rows.append_column(f"{MOST}{name}", rows[name])
+        return rows
+
+
+def _copied(
+    copies_of: CopiesOf, window: Window, equal: Mapping[str, str]
+) -> tuple[list[pa.Table], list[Window]]:
+    """Return the rows of a window that are copied, and the windows of those that are not."""
+    paths, missing = copies_of(window)
+    if not paths:
+        return [], missing
+    try:
+        return [_read(paths, window, equal)], missing
+    except duckdb.Error:
+        return _copied(copies_of, window, equal) if remove_damaged(paths) else ([], [window])
+
+
+def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Table:
+    names = ", ".join(_empty().schema.names)
+    text = (
+        f"SELECT {names} FROM read_parquet(?) WHERE observed_at >= ? AND observed_at < ? "
+        "AND cluster = ? AND consumer_group = ? AND topic = ?"
+    )
+    of = [equal["cluster"], equal["consumer_group"], equal["topic"]]
+    with duckdb.connect() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        values = [[str(path) for path in copies], window.start, window.end, *of]
+        return session.sql(text, params=values).to_arrow_table()
+
+
+def _empty() -> pa.Table:
+    types = {
+        column.name: column.type for column in (*progress.GROUPS.columns, *progress.QUEUES.columns)
+    }
+    names = (*COLUMNS, ERROR)
+    fields = [("observed_at", types["observed_at"])]
+    fields += [(f"{most}{name}", types[name]) for most in ("", MOST) for name in names]
+    return pa.schema(fields).empty_table()

@@ -1,0 +1,141 @@
+"""Incidents as the API and the pages show them: their row, with the evidence decoded."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tidemark.alerting.delivery.notification_log import notifications_of
+from tidemark.alerting.delivery.silences import Silence, SilenceError, silences
+from tidemark.alerting.incidents.actions import NoSuchIncidentError, incident_of
+from tidemark.alerting.incidents.as_of import notifications_as_of, row_as_of
+from tidemark.alerting.incidents.incident import OPEN, with_evidence, with_notifications
+from tidemark.board.past import Shown
+from tidemark.board.responses import ProblemError
+from tidemark.host.state import State
+from tidemark.lake.catalog import Lake
+from tidemark.lake.schema import STRING_MAP, Column
+from tidemark.lake.tables import alerting
+from tidemark.lake.typed_rows import dict_rows, plain_rows
+from tidemark.model.incidents import IncidentState, Severity
+
+SEVERITIES = tuple(Severity)
+STATES = (*OPEN, IncidentState.RESOLVED)
+PLACES = {IncidentState.PENDING: 1, IncidentState.RESOLVED: 2}
+"""Places of incidents in an order by state; all other states come first."""
+
+SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")
+
+EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last")
+
+INCIDENTS = replace(
+    alerting.INCIDENTS,
+    columns=(
+        *(
+            EVIDENCE if column.name == "evidence" else column
+            for column in alerting.INCIDENTS.columns
+        ),
+        Column("row", STRING_MAP, "the columns of that row"),
+    ),
+)
+"""The columns of incidents with their evidence decoded; the table has it as text."""
+
+
+def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
+    """Return incidents by state, then by severity, then the newest first.
+
+    Pending incidents follow those whose rule has been true for long enough: they are not notified
+    yet, and most of them never fire.
+
+    Args:
+        rows: the shown rows.
+        state: one of `STATES`, or ``open``; empty for any.
+        severity: one of `SEVERITIES`; empty for any.
+
+    Raises:
+        ProblemError: there is no such state or severity.
+    """
+    if state and state.upper() not in (*STATES, "OPEN"):
+        raise ProblemError(400, f"state={state!r}: it is open or one of {', '.join(STATES)}")
+    if severity and severity not in SEVERITIES:
+        raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
+    wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
+    evidences = [
+        with_evidence(row)
+        for row in dict_rows(rows.of(alerting.INCIDENTS))
+        if row["state"] in wanted and severity in ("", row["severity"])
+    ]
+    evidences.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
+    evidences.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
+    return evidences
+
+
+def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
+    """Return the open incidents about a group."""
+    return [
+        row
+        for row in incident_rows(rows, "OPEN")
+        if row["cluster"] == cluster and row["row"].get("consumer_group") == group
+    ]
+
+
+def incident_details(
+    lake: Lake, rows: Shown, incident_id: str, at: datetime | None = None
+) -> dict[str, Any]:
+    """Return an incident as it is shown, or as it was, with its notifications.
+
+    An incident that resolved too long ago to be shown is read from the table.
+
+    Raises:
+        ProblemError: there is no incident with this id, or it had not opened.
+    """
+    try:
+        incident = incident_of(lake, incident_id)
+    except NoSuchIncidentError:
+        raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
+    shown = rows.of(alerting.INCIDENTS)
+    shown = dict_rows(shown.filter(pc.equal(shown["incident_id"], incident_id)))  # pyright: ignore
+    row = shown[0] if shown else plain_rows([incident])[0]
+    notifications = notifications_of(lake, incident)
+    if at is not None:
+        if incident.opened_at > at:
+            raise ProblemError(404, f"incident {incident_id!r} had not opened then")
+        row, notifications = row_as_of(row, at), notifications_as_of(notifications, at)
+    return with_notifications(row, notifications)
+
+
+def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
+    """Return a silence as the API shows it."""
+    return {
+        "silence_id": silence.silence_id,
+        "state": silence.state(now),
+        "match": {name: list(globs) for name, globs in silence.match.items()},
+        "starts_at": silence.starts_at or silence.created_at,
+        "until": silence.until,
+        "author": silence.author,
+        "comment": silence.comment,
+        "ended_by": silence.ended_by,
+        "end_reason": silence.end_reason or None,
+    }
+
+
+def silence_rows(kept: State, now: datetime, state: str = "") -> list[dict[str, Any]]:
+    """Return silences, the first to end first.
+
+    Args:
+        kept: where they are.
+        now: the present.
+        state: one of `SILENCE_STATES`, or ``all``; empty for those that have not ended.
+
+    Raises:
+        ProblemError: there is no such state, or they cannot be read.
+    """
+    if state and state.upper() not in (*SILENCE_STATES, "ALL"):
+        raise ProblemError(400, f"state={state!r}: it is all or one of {', '.join(SILENCE_STATES)}")
+    wanted = {"": SILENCE_STATES[:2], "ALL": SILENCE_STATES}.get(state.upper(), (state.upper(),))
+    try:
+        result = silences(kept)
+    except SilenceError as error:
+        raise ProblemError(503, str(error)) from error
+    return [silence_row(silence, now) for silence in result if silence.state(now) in wanted]

@@ -1,0 +1,110 @@
+"""The metrics of a server: refreshed when a table changes, and written at each scrape."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from tidemark.board.metrics import exporter_brokers, exporter_groups, exporter_topics, native, own
+from tidemark.board.metrics.declaration import Source
+from tidemark.board.metrics.exposition import Lines, Page, Samples, SourceRows, families, page
+from tidemark.board.metrics.native import Totals
+from tidemark.lake.tables import alerting, raw
+from tidemark.settings.sections import MetricsSettings
+
+KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_topics.SOURCES, *own.SOURCES)
+"""Sources of many rows, which change only when a table does; gauges only."""
+
+FEW = (*exporter_brokers.SOURCES, *own.OF_ITSELF)
+"""Sources of few rows, written at each scrape; some have counters, and one follows the clock."""
+
+SOURCES = (*KEPT, *FEW)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts that metrics export and no row of a table contains.
+
+    Attributes:
+        version: the version of Tidemark.
+        table_rows: rows of each table by its name.
+        tick_seconds: from the start of the newest snapshot to the commit of its numbers.
+    """
+
+    version: str = ""
+    table_rows: Mapping[str, int] = field(default_factory=dict)
+    tick_seconds: float | None = None
+
+
+class Metrics:
+    """The metrics of one server; a scrape never waits for a refresh."""
+
+    def __init__(self, settings: MetricsSettings) -> None:
+        """Nothing is known before the first refresh; families that are off stay off."""
+        self._families = settings.families
+        self._totals = Totals()
+        self._kept = Lines()
+        self._few: tuple[list[tuple[Source, SourceRows]], datetime] | None = None
+
+    def refresh(self, tables: Mapping[str, pa.Table], facts: Facts) -> None:
+        """Replace the samples by those of the newest rows.
+
+        Args:
+            tables: the newest rows by the name of their table, see
+                `tidemark.board.metrics.exposition`.
+            facts: facts that no row contains.
+        """
+        now = datetime.now(UTC)
+        with Samples(tables) as samples:
+            samples.set_clock(now)
+            for name, rows in (_extra(facts) | self._counted(tables)).items():
+                samples.add(name, rows)
+            kept = Lines(samples.rows(source) for source in self._of(KEPT))
+            few = [(source, samples.rows(source)) for source in self._of(FEW)]
+        self._kept, self._few = kept, (few, now)
+
+    def page(
+        self, accept: str = "", accept_encoding: str = "", now: datetime | None = None
+    ) -> Page:
+        """Return the response to a scrape, by its headers ``Accept`` and ``Accept-Encoding``."""
+        few, refreshed_at = self._few or ([], datetime.now(UTC))
+        older = ((now or datetime.now(UTC)) - refreshed_at).total_seconds()
+        rows = (_older(rows, older) if source is own.SNAPSHOT_AGE else rows for source, rows in few)
+        return page(self._kept, families(rows), accept, accept_encoding)
+
+    def _of(self, sources: tuple[Source, ...]) -> Iterator[Source]:
+        return (source for source in sources if source.family in self._families)
+
+    def _counted(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        snapshots = tables.get(raw.SNAPSHOTS.name, raw.SNAPSHOTS.arrow_schema().empty_table())
+        sent = tables.get(
+            alerting.NOTIFICATIONS.name, alerting.NOTIFICATIONS.arrow_schema().empty_table()
+        )
+        return {
+            "totals_problems": self._totals.count_problems(snapshots),
+            "totals_notifications": self._totals.count_notifications(sent),
+        }
+
+
+def _older(rows: SourceRows, seconds: float) -> SourceRows:
+    """Return the rows with ages that have grown since they were read."""
+    values = [
+        (metric, [None if age is None else age + seconds for age in ages])
+        for metric, ages in rows.values
+    ]
+    return replace(rows, values=values)
+
+
+def _extra(facts: Facts) -> dict[str, pa.Table]:
+    counted = list(facts.table_rows.items())
+    return {
+        "table_rows": pa.table(
+            {
+                "table": pa.array([name for name, _ in counted], pa.string()),
+                "rows": pa.array([count for _, count in counted], pa.int64()),
+            }
+        ),
+        "tick": pa.table({"seconds": pa.array([facts.tick_seconds], pa.float64())}),
+        "build": pa.table({"version": pa.array([facts.version], pa.string())}),
+    }

@@ -1,0 +1,304 @@
+"""Metrics of Tidemark's own: of groups, of queues where switched on, of incidents, of itself."""
+
+from tidemark.board.metrics.declaration import COUNTER, OWN, QUEUES, Metric, Source
+from tidemark.model.health import Health
+from tidemark.model.incidents import IncidentState
+from tidemark.model.queues import DelaySource
+
+_GROUP_LABELS = ("cluster", "consumer_group", "topic")
+
+_GROUPS = """
+SELECT cluster, consumer_group, topic,
+    CASE WHEN complete THEN lag END AS lag,
+    CASE WHEN complete THEN readable_lag END AS readable_lag,
+    CASE WHEN complete THEN lost END AS lost,
+    CASE WHEN complete THEN filtered_lag END AS filtered_lag,
+    CASE WHEN complete THEN delay_ms / 1000 END AS delay_seconds,
+    CASE WHEN complete THEN ready_delay_ms / 1000 END AS ready_delay_seconds,
+    CASE WHEN complete AND NOT coalesce(lag_is_lower_bound, false) THEN drain_seconds END
+        AS drain_seconds,
+    CASE WHEN complete AND lag IS NOT NULL THEN lag_is_lower_bound::INTEGER END
+        AS lag_is_lower_bound,
+    CASE WHEN complete AND delay_ms IS NOT NULL
+        THEN (delay_is_lower_bound OR coalesce(lag_is_lower_bound, false))::INTEGER END
+        AS delay_is_lower_bound,
+    CASE WHEN complete AND ready_delay_ms IS NOT NULL
+        THEN ready_delay_is_lower_bound::INTEGER END AS ready_delay_is_lower_bound,
+    CASE WHEN complete THEN produce_tps END AS produce_tps,
+    CASE WHEN complete THEN consume_tps END AS consume_tps,
+    CASE WHEN retry_lag IS NOT NULL THEN retry_lag_is_lower_bound::INTEGER END
+        AS retry_lag_is_lower_bound,
+    loss_in_seconds, retry_lag, dlq_messages, clients, queues_unknown
+FROM progress_groups
+"""
+
+
+def _group(name: str, help: str, value: str, column: str = "") -> Metric:
+    return Metric(f"tidemark_group_{name}", help, f"progress.groups.{column or value}", value)
+
+
+GROUPS = Source(
+    OWN,
+    _GROUP_LABELS,
+    _GROUPS,
+    (
+        _group("lag_messages", "Messages that the group has not confirmed.", "lag"),
+        _group(
+            "readable_lag_messages",
+            "Messages in the retained range that the group has not confirmed.",
+            "readable_lag",
+        ),
+        _group("lost_messages", "Messages that expired before they were consumed.", "lost"),
+        _group(
+            "filtered_lag_messages",
+            "Estimated unconsumed messages that pass the filter of the group.",
+            "filtered_lag",
+        ),
+        _group(
+            "delay_seconds",
+            "Age of the first unconsumed message in the retained range.",
+            "delay_seconds",
+            "delay_ms",
+        ),
+        _group(
+            "ready_delay_seconds",
+            "Age of the first message that was not handed out.",
+            "ready_delay_seconds",
+            "ready_delay_ms",
+        ),
+        _group(
+            "lag_is_lower_bound",
+            "1 where the numbers of unconsumed messages are lower bounds, as of messages that were "
+            "popped and not acknowledged.",
+            "lag_is_lower_bound",
+        ),
+        _group(
+            "delay_is_lower_bound",
+            "1 where the delay is a lower bound, and loss_in_seconds an upper bound.",
+            "delay_is_lower_bound",
+        ),
+        _group(
+            "ready_delay_is_lower_bound",
+            "1 where the age of the first message that was not handed out is a lower bound.",
+            "ready_delay_is_lower_bound",
+        ),
+        _group("drain_seconds", "Time until nothing is left at present rates.", "drain_seconds"),
+        _group(
+            "loss_in_seconds",
+            "Time until the first unconsumed message may expire.",
+            "loss_in_seconds",
+        ),
+        _group("produce_tps", "Messages written a second.", "produce_tps"),
+        _group("consume_tps", "Messages confirmed a second.", "consume_tps"),
+        _group("retry_lag_messages", "Unconsumed messages of the retry topics.", "retry_lag"),
+        _group(
+            "retry_lag_is_lower_bound",
+            "1 where the messages of the retry topics are a lower bound.",
+            "retry_lag_is_lower_bound",
+        ),
+        _group("dlq_messages", "Messages in the dead-letter topic.", "dlq_messages"),
+        _group("clients", "Online members subscribed to the topic.", "clients"),
+        _group(
+            "queues_unknown", "Queues without an observation in the snapshot.", "queues_unknown"
+        ),
+    ),
+)
+
+TOPICS = Source(
+    OWN,
+    ("cluster", "topic"),
+    """
+    SELECT cluster, topic, timing_messages,
+        CASE WHEN complete THEN unreadable_messages END AS unreadable
+    FROM progress_topics
+    """,
+    (
+        Metric(
+            "tidemark_topic_unreadable_messages",
+            "Messages that no consumer can read, whatever its group.",
+            "progress.topics.unreadable_messages",
+            "unreadable",
+        ),
+        Metric(
+            "tidemark_topic_timing_messages",
+            "Delayed messages that wait for their time, as brokers' endpoints report them.",
+            "progress.topics.timing_messages",
+            "timing_messages",
+        ),
+    ),
+)
+
+_STATES = ", ".join(f"'{state}'" for state in Health)
+
+_HEALTH = f"""
+SELECT cluster, consumer_group, topic, state, (health = state)::INTEGER AS is_state
+FROM progress_groups CROSS JOIN (SELECT unnest([{_STATES}]) AS state)
+"""
+
+HEALTH = Source(
+    OWN,
+    (*_GROUP_LABELS, "state"),
+    _HEALTH,
+    (_group("health", "1 of the state that holds, 0 of the others.", "is_state", "health"),),
+)
+
+_QUEUES = f"""
+SELECT cluster, broker, topic, queue_id::VARCHAR AS queue_id, consumer_group,
+    coalesce(client_id, '') AS client_id, lag, lost, inflight, delay_ms / 1000 AS delay_seconds,
+    CASE WHEN lag IS NOT NULL THEN lag_is_lower_bound::INTEGER END AS lag_is_lower_bound,
+    CASE WHEN delay_ms IS NOT NULL
+        THEN (delay_source = '{DelaySource.AT_LEAST}' OR coalesce(lag_is_lower_bound, false))
+        ::INTEGER END AS delay_is_lower_bound,
+    consumer_offset, max_offset
+FROM progress_queues
+"""
+
+
+def _queue(name: str, help: str, value: str, column: str = "") -> Metric:
+    return Metric(f"tidemark_queue_{name}", help, f"progress.queues.{column or value}", value)
+
+
+QUEUE = Source(
+    QUEUES,
+    ("cluster", "broker", "topic", "queue_id", "consumer_group", "client_id"),
+    _QUEUES,
+    (
+        _queue("lag_messages", "Messages that the group has not confirmed.", "lag"),
+        _queue("lost_messages", "Messages that expired before they were consumed.", "lost"),
+        _queue("inflight_messages", "Messages handed out and not confirmed.", "inflight"),
+        _queue(
+            "delay_seconds",
+            "Age of the first unconsumed message in the retained range.",
+            "delay_seconds",
+            "delay_ms",
+        ),
+        _queue("lag_is_lower_bound", "1 where the lag is a lower bound.", "lag_is_lower_bound"),
+        _queue(
+            "delay_is_lower_bound",
+            "1 where the delay is a lower bound.",
+            "delay_is_lower_bound",
+            "delay_source",
+        ),
+        _queue("consumer_offset", "Next offset to consume.", "consumer_offset"),
+        _queue("max_offset", "Next offset to be written.", "max_offset"),
+    ),
+)
+
+INCIDENTS = Source(
+    OWN,
+    ("state", "severity", "rule"),
+    f"""
+    SELECT state, severity, rule, count(*) AS incidents
+    FROM alerting_incidents
+    WHERE state <> '{IncidentState.RESOLVED}'
+    GROUP BY ALL
+    """,
+    (
+        Metric(
+            "tidemark_incidents",
+            "Incidents that are not resolved.",
+            "alerting.incidents",
+            "incidents",
+        ),
+    ),
+)
+
+SNAPSHOT_AGE = Source(
+    OWN,
+    ("cluster",),
+    """
+    SELECT cluster, epoch(max(instant)) - epoch(max(observed_at)) AS age
+    FROM progress_snapshots, clock
+    GROUP BY ALL
+    """,
+    (
+        Metric(
+            "tidemark_snapshot_age_seconds",
+            "Age of the newest snapshot whose numbers are here.",
+            "progress.snapshots.observed_at",
+            "age",
+        ),
+    ),
+)
+
+COLLECTION = Source(
+    OWN,
+    ("cluster",),
+    """
+    SELECT cluster, arg_max(duration_ms, observed_at) / 1000 AS duration
+    FROM raw_snapshots
+    GROUP BY ALL
+    """,
+    (
+        Metric(
+            "tidemark_collect_duration_seconds",
+            "Duration of the newest snapshot.",
+            "raw.snapshots.duration_ms",
+            "duration",
+        ),
+    ),
+)
+
+PROBLEMS = Source(
+    OWN,
+    ("cluster",),
+    "SELECT cluster, sum(problems) AS problems FROM totals_problems GROUP BY ALL",
+    (
+        Metric(
+            "tidemark_collect_problems_total",
+            "What could not be read, since the server started.",
+            "raw.snapshots.problems",
+            "problems",
+            COUNTER,
+        ),
+    ),
+)
+
+NOTIFICATIONS = Source(
+    OWN,
+    ("channel", "outcome"),
+    "SELECT channel, outcome, notifications FROM totals_notifications",
+    (
+        Metric(
+            "tidemark_notifications_total",
+            "Notifications by what became of them: delivered, failed (an attempt) or withheld.",
+            "alerting.notifications",
+            "notifications",
+            COUNTER,
+        ),
+    ),
+)
+
+TICK = Source(
+    OWN,
+    (),
+    "SELECT seconds FROM tick",
+    (
+        Metric(
+            "tidemark_tick_duration_seconds",
+            "From the start of the newest snapshot to the commit of its numbers.",
+            "progress.snapshots",
+            "seconds",
+        ),
+    ),
+)
+
+ROWS = Source(
+    OWN,
+    ("table",),
+    'SELECT "table", rows FROM table_rows',
+    (Metric("tidemark_rows", "Rows of a table.", "every table", "rows"),),
+)
+
+BUILD = Source(
+    OWN,
+    ("version",),
+    "SELECT version, 1 AS one FROM build",
+    (Metric("tidemark_build_info", "1, with the version of Tidemark.", "", "one"),),
+)
+
+SOURCES = (GROUPS, HEALTH, TOPICS, QUEUE, INCIDENTS)
+"""Sources of metrics that change only when a table does."""
+
+OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)
+"""Sources of metrics that change with the clock, or that have few samples."""

@@ -1,0 +1,296 @@
+"""Charts as shapes on a plane of `WIDTH` by `HEIGHT`; a template draws them.
+
+A browser with JavaScript draws the same numbers with uPlot, so that a pointer reads them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from tidemark.board.pages.wording import milliseconds, number
+from tidemark.lake.bounds import Bound, marked
+from tidemark.lake.clocks import Window
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
+
+STEPS = (60, 300, 600, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 259_200, 864_000)
+"""Seconds between two marks of the time axis."""
+
+TIMES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200)
+"""Seconds at which an axis of durations may end, besides whole days."""
+
+LARGEST_ERROR = 1.25
+"""Share of the largest value up to which the area of error may raise the value axis."""
+
+MARKS = 8
+"""Marks of the time axis at most."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: its name, and a value per instant, None where it is unknown.
+
+    Attributes:
+        name: its name.
+        values: a value per instant.
+        kind: its colour, ``a`` or ``b``.
+        bounds: the kind of bound of each value; empty where all are exact.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    kind: str = "a"
+    bounds: Sequence[Bound | None] = ()
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a value is a bound."""
+        return any(self.bounds)
+
+    @property
+    def exact(self) -> list[float | None]:
+        """The values without the bounds: a line is drawn between two of them."""
+        return [None if self._is_bound(n) else value for n, value in enumerate(self.values)]
+
+    @property
+    def bounded(self) -> list[float | None]:
+        """The bounds with the values next to them: between two of these a line is dashed."""
+        return [
+            value if any(map(self._is_bound, (n - 1, n, n + 1))) else None
+            for n, value in enumerate(self.values)
+        ]
+
+    def newest(self, text: Callable[[float | None], str]) -> str:
+        """Return the last value as a text, with its mark."""
+        if not self.values:
+            return text(None)
+        return marked(text(self.values[-1]), self.bounds[-1] if self.bounds else None)
+
+    def _is_bound(self, place: int) -> bool:
+        return 0 <= place < len(self.bounds) and self.bounds[place] is not None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event to mark on the time axis of a chart."""
+
+    at: datetime
+    title: str
+    kind: str
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as lines, areas and texts that a template draws.
+
+    Attributes:
+        title: its title.
+        unit: of its values.
+        paths: kind, name, newest value as text, and the path of a line.
+        dashed: kind and path of the parts of a line that are bounds.
+        points: kind, x and y of observations between two gaps, which no line shows.
+        band: path of the area of error; empty without.
+        rows: y and text of the value axis.
+        columns: x and text of the time axis.
+        marks: x, kind, title and address of events.
+        data: the same as numbers, JSON, for a browser that draws by itself.
+        is_empty: whether no value is known.
+    """
+
+    title: str
+    unit: str = "number"
+    paths: list[tuple[str, str, str, str]] = field(default_factory=list)
+    dashed: list[tuple[str, str]] = field(default_factory=list)
+    points: list[tuple[str, float, float]] = field(default_factory=list)
+    band: str = ""
+    rows: list[tuple[float, str]] = field(default_factory=list)
+    columns: list[tuple[float, str]] = field(default_factory=list)
+    marks: list[tuple[float, str, str, str]] = field(default_factory=list)
+    data: str = ""
+    is_empty: bool = False
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The place of an instant and a value in the picture, from 0 to the largest drawn value."""
+
+    window: Window
+    top: float
+
+    def x(self, at: datetime) -> float:
+        span = (self.window.end - self.window.start).total_seconds()
+        return round(LEFT + (WIDTH - LEFT) * (at - self.window.start).total_seconds() / span, 1)
+
+    def y(self, value: float) -> float:
+        inside = min(max(0.0, value), self.top)
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * inside / self.top, 1)
+
+
+def chart(
+    title: str,
+    window: Window,
+    instants: Sequence[datetime],
+    lines: Sequence[Line],
+    unit: str = "number",
+    marks: Sequence[Mark] = (),
+    band: tuple[Sequence[float | None], Sequence[float | None]] | None = None,
+) -> Chart:
+    """Return the chart of lines over a window.
+
+    Args:
+        title: its title.
+        window: the time axis.
+        instants: of the values, in order.
+        lines: the lines, which are interrupted where a value is None.
+        unit: ``number``, ``rate`` (a second) or ``ms``.
+        marks: events on the same axis.
+        band: least and largest value per instant, of the first line.
+    """
+    text = _TEXTS[unit]
+    known = [value for line in lines for value in line.values if value is not None]
+    most = max(known, default=0)
+    # An error that is larger than all values would squash their line to the floor.
+    errors = [value for value in (band[1] if band else ()) if value is not None]
+    most = max(most, min(max(errors, default=0), most * LARGEST_ERROR))
+    top = _round_up_time(most) if unit == "ms" else _round_up(most)
+    axes = _Axes(window, top)
+    x, y = axes.x, axes.y
+    drawn = [(line, parts_of(instants, line.exact)) for line in lines]
+    bounded = [(line, parts_of(instants, line.bounded)) for line in lines if line.has_bounds]
+    paths = [(line.kind, line.name, line.newest(text), _path(parts, x, y)) for line, parts in drawn]
+    points = [
+        (kind, x(part[0][0]), y(part[0][1]))
+        for kind, parts in [
+            *((line.kind, parts) for line, parts in drawn),
+            *((f"{line.kind} bound", parts) for line, parts in bounded),
+        ]
+        for part in parts
+        if len(part) == 1
+    ]
+    rows = [(top * part / 4, text(top * part / 4)) for part in (0, 2, 4)]
+    columns = _times(window)
+    marks = [mark for mark in marks if mark.at in window]
+    return Chart(
+        title=title,
+        unit=unit,
+        paths=paths,
+        dashed=[(line.kind, _path(parts, x, y)) for line, parts in bounded],
+        points=points,
+        band=_band(instants, band, x, y) if band else "",
+        rows=[(y(value), label) for value, label in rows],
+        columns=[(x(at), label) for at, label in columns],
+        marks=[(x(mark.at), mark.kind, mark.title, mark.address) for mark in marks],
+        data=_data(window, instants, lines, marks, band, rows, columns) if known else "",
+        is_empty=not known,
+    )
+
+
+def _data(
+    window: Window,
+    instants: Sequence[datetime],
+    lines: Sequence[Line],
+    marks: Sequence[Mark],
+    band: tuple[Sequence[float | None], Sequence[float | None]] | None,
+    rows: Sequence[tuple[float, str]],
+    columns: Sequence[tuple[datetime, str]],
+) -> str:
+    """Return the arguments of `chart` as JSON, instants as seconds since 1970."""
+    values = [line.values for line in lines] + list(band or ())
+    content = {
+        "from": round(window.start.timestamp()),
+        "to": round(window.end.timestamp()),
+        "at": [round(at.timestamp()) for at in instants],
+        "kinds": [line.kind for line in lines] + ["low", "high"][: len(band or ())],
+        "values": [
+            [None if v is None else float(f"{v:.6g}") for v in numbers] for numbers in values
+        ],
+        "bounds": [
+            [bound.mark if bound else "" for bound in line.bounds] if line.has_bounds else None
+            for line in lines
+        ],
+        "rows": rows,
+        "columns": [(round(at.timestamp()), label) for at, label in columns],
+        "marks": [(round(mark.at.timestamp()), mark.kind, mark.title) for mark in marks],
+    }
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _rate(value: float | None) -> str:
+    return f"{number(value, 1)}/s" if value is not None else number(value)
+
+
+_TEXTS = {"number": number, "ms": milliseconds, "rate": _rate}
+
+
+def parts_of(
+    instants: Sequence[datetime], values: Sequence[float | None]
+) -> list[list[tuple[datetime, float]]]:
+    """Return the runs of known values."""
+    pairs = zip(instants, values, strict=True)
+    grouped = groupby(pairs, key=lambda pair: pair[1] is not None)
+    return [
+        [(at, value) for at, value in part if value is not None] for known, part in grouped if known
+    ]
+
+
+def _path(
+    parts: Sequence[Sequence[tuple[datetime, float]]],
+    x: Callable[[datetime], float],
+    y: Callable[[float], float],
+) -> str:
+    """Return the runs of known values as an SVG path; one value alone is drawn as a point."""
+    return " ".join(
+        "M" + " L".join(f"{x(at)} {y(value)}" for at, value in part)
+        for part in parts
+        if len(part) > 1
+    )
+
+
+def _band(
+    instants: Sequence[datetime],
+    band: tuple[Sequence[float | None], Sequence[float | None]],
+    x: Callable[[datetime], float],
+    y: Callable[[float], float],
+) -> str:
+    rows = [
+        (at, (low, high) if low is not None and high is not None else None)
+        for at, low, high in zip(instants, *band, strict=True)
+    ]
+    drawn = []
+    for known, part in groupby(rows, key=lambda row: row[1] is not None):
+        points = [(at, pair) for at, pair in part if pair is not None]
+        if known and len(points) > 1:
+            above = [f"{x(at)} {y(pair[1])}" for at, pair in points]
+            below = [f"{x(at)} {y(pair[0])}" for at, pair in reversed(points)]
+            drawn.append("M" + " L".join(above + below) + "Z")
+    return " ".join(drawn)
+
+
+def _round_up(value: float) -> float:
+    """Return the least of 1, 2, 4, 5, 8 times a power of ten that is not below a value."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** (len(str(int(value))) - 1) if value >= 1 else 0.1
+    return next(
+        (factor * power for factor in (1, 2, 4, 5, 8, 10) if factor * power >= value), value
+    )
+
+
+def _round_up_time(value: float) -> float:
+    """Return the least round duration that is not below one, both in milliseconds."""
+    days = -(-value // 86_400_000)
+    return next((time * 1000.0 for time in TIMES if time * 1000 >= value), days * 86_400_000)
+
+
+def _times(window: Window) -> list[tuple[datetime, str]]:
+    span = (window.end - window.start).total_seconds()
+    step = next((step for step in STEPS if span / step <= MARKS), STEPS[-1])
+    form = "%H:%M" if step < 86_400 and span <= 86_400 * 1.1 else "%m-%d %H:%M"
+    form = "%m-%d" if step >= 86_400 else form
+    first = datetime.fromtimestamp(-(-window.start.timestamp() // step) * step, UTC)
+    count = int((window.end - first).total_seconds() // step) + 1
+    marks = [first + timedelta(seconds=step * place) for place in range(max(0, count))]
+    return [(at, at.strftime(form)) for at in marks if at in window]

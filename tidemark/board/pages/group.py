@@ -1,0 +1,205 @@
+"""One group: its numbers, its past on one time axis, queues, members and capacity."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from tidemark.board.api.group import group_details, window_of
+from tidemark.board.last_known import LAST_KNOWN, with_last_known
+from tidemark.board.pages.group_charts import GroupCharts
+from tidemark.board.pages.incidents import listed
+from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.wording import iso
+from tidemark.board.responses import ProblemError
+from tidemark.lake.bounds import MARKS
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.model.assignments import AssignmentState
+from tidemark.model.queues import Condition
+from tidemark.rocketmq.allocation import STRATEGIES
+from tidemark.rocketmq.names import OWN_TOPICS
+from tidemark.rocketmq.snapshot.online import speaks_grpc
+
+router = APIRouter(include_in_schema=False)
+
+FIGURES = ("delay_ms", "lag", "consume_tps", "produce_tps", "drain_seconds", "loss_in_seconds")
+"""Columns of ``progress.groups`` that a person on call reads first."""
+
+FACTS = (
+    *("inflight", "available", "ready_delay_ms", "lost", "retry_lag", "dlq_messages"),
+    *("filtered_lag", "queues", "queues_unknown", "queues_flow_controlled"),
+    *("clients", "client_version"),
+)
+"""Further columns that are shown of every group."""
+
+QUEUE_COLUMNS = (
+    *("delay_ms", "lag", "consume_tps", "delay_error_ms", "consumer_offset", "max_offset"),
+    *("inflight", "loss_in_seconds"),
+)
+"""Columns of ``progress.queues`` after the queue and its owner."""
+
+HEAT = (("h5", 3_600_000), ("h4", 600_000), ("h3", 60_000), ("h2", 10_000))
+"""Classes of a queue in the strip, by the milliseconds that its oldest message has waited."""
+
+SCALE = (("h0", "no lag"), ("h1", "< 10 s"), ("h2", "≥ 10 s"), ("h3", "≥ 1 m"), ("h4", "≥ 10 m"),
+         ("h5", "≥ 1 h"), ("unknown", "unknown"))  # fmt: skip
+"""Their meaning: what is absolute is the same colour in every group."""
+
+KNOWN_FACTS = ("consume_mode", "inflight_source", "ack_tps")
+"""Columns that are shown where they are known, or were last."""
+
+USUAL_FACTS = {
+    "redelivered_tps": 0,
+    "registered": True,
+    "duplicate_client_ids": 0,
+    "mixed_members": False,
+}
+"""Columns that are shown where they are known and not as usual."""
+
+RANGES = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "90d": timedelta(days=90),
+}
+
+
+@router.get("/group")
+def group(
+    page: ThePage,
+    cluster: str,
+    group: str,
+    topic: str = "",
+    range: Annotated[str, Query()] = "",
+    from_: Annotated[str, Query(alias="from")] = "",
+    to: str = "",
+) -> Response:
+    """Show one group over a range that ends now, or from an instant to another."""
+    if cluster not in page.rows.at:
+        raise ProblemError(404, f"no cluster {cluster!r}")
+    window = _window(page, cluster, range, from_, to)
+    details = with_last_known(page.store, page.rows, group_details(page.rows, cluster, group))
+    topics = _by_lag(details["topics"])
+    chosen = topic or topics[0]["topic"]
+    chosen_row = next((row for row in topics if row["topic"] == chosen), None)
+    if chosen_row is None:
+        raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
+    past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
+    held = {
+        (row["broker"], row["queue_id"]): row
+        for row in details["assignments"]
+        if row["topic"] == chosen
+    }
+    queues = [
+        _owned(row, held.get((row["broker"], row["queue_id"])))
+        for row in details["queues"]
+        if row["topic"] == chosen
+    ]
+    return page.render(
+        "group.html",
+        **details
+        | {
+            "topics": topics,
+            "queues": sorted(queues, key=_worst_first),
+            "members": [_member(row) for row in details["members"]],
+            "incidents": listed(page, details["incidents"]),
+        },
+        row=chosen_row,
+        figures=FIGURES,
+        facts_shown=_facts(chosen_row),
+        queue_columns=QUEUE_COLUMNS,
+        topic=chosen,
+        range="" if from_ else range or "1h",
+        ranges=tuple(RANGES),
+        part={"from": iso(window.start), "to": to and iso(window.end)} if from_ else {},
+        charts=past.charts,
+        marks=past.marks,
+        heat=[(row, _heat(row)) for row in queues],
+        scale=SCALE,
+        is_owned=bool(held),
+        wrong=any(row["state"] not in (AssignmentState.OK, None) for row in held.values()),
+        planned_clients=_planned_clients(chosen_row),
+        capacity_row=_capacity(details["capacity"], chosen_row),
+        strategies=STRATEGIES,
+    )
+
+
+def _owned(queue: dict[str, Any], held: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a queue with its owner: whom members named, or the client whose queue it is."""
+    if held is None:
+        return queue | {"owner": queue["client_id"], "owner_state": None, "expected": None}
+    owner = ", ".join(held["owners"] or ()) or held["actual_client_id"]
+    return queue | {
+        "owner": owner,
+        "owner_state": held["state"],
+        "expected": held["expected_client_id"],
+    }
+
+
+def _worst_first(queue: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
+    """Return the place of a queue: what is wrong or unknown, then the longest delay."""
+    is_owned = queue["owner_state"] in (AssignmentState.OK, None, AssignmentState.UNKNOWN)
+    is_well = queue["condition"] in (Condition.OK, None) and is_owned
+    return is_well, queue["lag"] is not None, -(queue["delay_ms"] or 0), -(queue["lag"] or 0)
+
+
+def _planned_clients(row: Mapping[str, Any]) -> int:
+    """Return one member more than now, as far as there are queues for it."""
+    return max(1, min((row["clients"] or 0) + 1, row["queues"] or 1))
+
+
+def _facts(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns of the tiles: those of every group, and others with a value to show."""
+    known = (n for n in KNOWN_FACTS if row.get(n) is not None or n in row[LAST_KNOWN])
+    unusual = (n for n, usual in USUAL_FACTS.items() if row.get(n) not in (None, usual))
+    return [*FACTS, *known, *unusual]
+
+
+def _member(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a member; no source reports threads or strategy of a gRPC client."""
+    topics = [subscription["topic"] for subscription in row["subscriptions"] or ()]
+    if not speaks_grpc(row["client_id"], topics):
+        return row
+    return row | {name: row[name] or "gRPC" for name in ("thread_count", "allocation_strategy")}
+
+
+def _capacity(rows: list[dict[str, Any]], of_group: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the capacity of the group on a topic; a bound of its lag is one of times to drain."""
+    row = next((row for row in rows if row["topic"] == of_group["topic"]), None)
+    if row is None:
+        return None
+    marks = {name: of_group[name] for name in MARKS}
+    online = of_group["clients"] or 0
+    drained = [item | marks for item in row["drain_by_clients"] or () if item["clients"] > online]
+    return row | {"drain_by_clients": drained}
+
+
+def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Window:
+    if start:
+        if range:
+            raise ProblemError(400, "range: it does not go with from and to")
+        return window_of(start, end or page.at)
+    if end:
+        raise ProblemError(400, "to: it needs from")
+    if (range or "1h") not in RANGES:
+        raise ProblemError(400, f"range={range!r}: it is one of {', '.join(RANGES)}")
+    last = page.instant or max(page.rows.at[cluster], datetime.now(UTC))
+    return Window(last - RANGES[range or "1h"], last + MICROSECOND)
+
+
+def _by_lag(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the topics of a group, the largest lag first, and retry topics after all others."""
+    return sorted(rows, key=lambda row: (row["topic"].startswith(OWN_TOPICS), -(row["lag"] or 0)))
+
+
+def _heat(queue: Mapping[str, Any]) -> str:
+    """Return the class of a queue in the strip, by how long its oldest message has waited."""
+    lag, delay = queue["lag"], queue["delay_ms"]
+    if lag is None or (lag > 0 and delay is None):
+        return "unknown"
+    if lag <= 0:
+        return "h0"
+    return next((name for name, least in HEAT if delay >= least), "h1")

@@ -1,0 +1,228 @@
+"""Pages of incidents: evidence, notifications, and the actions of a person."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Form, Request, Response
+from starlette.responses import RedirectResponse
+
+from tidemark.alerting.delivery.messages import Phrase, observed
+from tidemark.alerting.delivery.silences import KEPT, unsilence
+from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.rules.kinds import KINDS
+from tidemark.board.api.group import rows_of_group
+from tidemark.board.api.incidents import do, silenced
+from tidemark.board.dependencies import ThePerson, TheStore
+from tidemark.board.incident_rows import (
+    SEVERITIES,
+    STATES,
+    incident_details,
+    incident_rows,
+    silence_rows,
+)
+from tidemark.board.pages.group_charts import GroupCharts
+from tidemark.board.pages.layout import ROOM, Page, ThePage, address, check_form
+from tidemark.board.pages.sparklines import sparkline
+from tidemark.board.pages.timeline import steps
+from tidemark.board.responses import ProblemError
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.tables import progress
+from tidemark.lake.typed_rows import converted
+
+router = APIRouter(include_in_schema=False)
+
+Text = Annotated[str, Form()]
+
+RUNBOOKS = ROOM.parent.parent / "docs" / "runbooks"
+"""Pages of the documentation; there are none beside an installed wheel."""
+
+MOST = 500
+"""Incidents of the list at most; the API has all of them."""
+
+DIFFERING = "inconsistent_subscription"
+"""Kind of the rule about members that subscribe differently."""
+
+LONGEST = timedelta(days=30)
+"""Time of the charts of an incident at most."""
+
+
+@router.get("/incidents")
+def incidents(page: ThePage, state: str = "open", severity: str = "") -> Response:
+    """Show incidents, those open and worst first, and the silences."""
+    wanted = "" if state == "all" else state
+    rows = incident_rows(page.rows, wanted, severity)
+    return page.render(
+        "incidents.html",
+        incidents=listed(page, rows[:MOST]),
+        count=len(rows),
+        silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
+        ended=silence_rows(page.store.lake.shared.state, datetime.now(UTC), "ended")[::-1],
+        days_kept=KEPT.days,
+        state=state,
+        severity=severity,
+        states=("open", "all", *STATES),
+        severities=SEVERITIES,
+    )
+
+
+def listed(page: Page, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return incidents as lists show them.
+
+    Each has its ``age`` in seconds, a ``summary`` in one line, its ``group``, and the trend of the
+    group as ``spark``.
+    """
+    trends = page.trends
+    return [
+        {
+            **row,
+            "age": ((row["resolved_at"] or page.now) - row["opened_at"]).total_seconds(),
+            "summary": summary(row, page.phrase),
+            "group": (group := row["row"].get("consumer_group")),
+            "spark": sparkline(trends.of(row["cluster"], group, row["row"].get("topic")))
+            if group
+            else None,
+        }
+        for row in rows
+    ]
+
+
+def summary(row: Mapping[str, Any], phrase: Phrase) -> str:
+    """Return what was observed in one line; empty where no rule of this program says it."""
+    if row["kind"] not in KINDS or not row["last_true_at"]:
+        return ""
+    return observed(_as_incident(row), phrase)
+
+
+@router.get("/incident")
+def incident(page: ThePage, id: str) -> Response:
+    """Show an incident as it is now, or as it was."""
+    row = incident_details(page.store.lake, page.rows, id, page.instant)
+    kind = KINDS.get(row["kind"])
+    of = row["row"]
+    cluster, group, topic = row["cluster"], of.get("consumer_group"), of.get("topic")
+    charts = []
+    if group and topic and cluster in page.rows.at:
+        window = _around(row, page.now)
+        charts = GroupCharts(
+            page.store, page.rows, window, cluster, group, topic, page.incident
+        ).charts
+    return page.render(
+        "incident.html",
+        incident=row,
+        unit=kind.unit if kind else "",
+        hint=kind.hint if kind else "",
+        summary=summary(row, page.phrase),
+        runbook=(runbook := row["evidence"].get("runbook") or ""),
+        runbook_address=_runbook(page, runbook),
+        group=group,
+        age=((row["resolved_at"] or page.now) - row["opened_at"]).total_seconds(),
+        steps=steps(row),
+        differing=_differing(page, cluster, group) if row["kind"] == DIFFERING else [],
+        charts=charts,
+    )
+
+
+def _differing(page: Page, cluster: str, group: str) -> list[dict[str, Any]]:
+    """Return what each member of a group reported to subscribe to."""
+    rows = rows_of_group(page.rows, progress.SUBSCRIPTIONS, cluster, group)
+    return [member for row in rows for member in row["evidence"] or ()]
+
+
+def _as_incident(row: Mapping[str, Any]) -> Incident:
+    """Return a row that pages show as the incident that messages are made of."""
+    evidence = msgspec.json.encode(row["evidence"]).decode()
+    known = {name: row[name] for name in Incident.__struct_fields__ if row.get(name) is not None}
+    return converted(known | {"evidence": evidence}, Incident)
+
+
+def _around(incident: Mapping[str, Any], now: datetime) -> Window:
+    """Return from a while before an incident opened to a while after it, or now."""
+    opened: datetime = incident["opened_at"]
+    end: datetime = incident["resolved_at"] or max(opened, now)
+    margin = max(timedelta(minutes=15), (end - opened) / 4)
+    last = max(end, min(end + margin, now))
+    return Window(max(opened - margin, last - LONGEST), last + MICROSECOND)
+
+
+@router.get("/runbook")
+def runbook(page: ThePage, name: str) -> Response:
+    """Show a runbook of the documentation, where this program runs with its documentation."""
+    path = _runbooks().get(name)
+    if path is None:
+        raise ProblemError(404, f"no runbook {name!r}")
+    return page.render("runbook.html", name=name, text=path.read_text(encoding="utf-8"))
+
+
+def _runbook(page: Page, runbook: str) -> str:
+    """Return where a runbook opens; empty where it is neither an address nor a page here."""
+    if runbook.startswith(("https://", "http://")):
+        return runbook
+    name = runbook.rpartition("/")[2]
+    return page.url("/runbook", name=name) if name in _runbooks() else ""
+
+
+def _runbooks() -> dict[str, Path]:
+    """Return the pages by name: a name from outside chooses one of them, and no other file."""
+    return {path.name: path for path in RUNBOOKS.glob("*.md")}
+
+
+@router.post("/incident/act")
+def act(
+    request: Request,
+    store: TheStore,
+    person: ThePerson,
+    id: Text,
+    action: Text,
+    token: Text,
+    reason: Text = "",
+) -> Response:
+    """Acknowledge or resolve an incident, then show it."""
+    check_form(request, token)
+    if action not in ("acknowledge", "resolve"):
+        raise ProblemError(400, f"{action!r} is nothing that can be done with an incident")
+    after = do(store, action, id, person.name, reason[:1000])
+    where = {"id": after.incident_id} if after.fired_at else {}
+    return RedirectResponse(address("/incident" if where else "/incidents", where), 303)
+
+
+@router.post("/silence")
+def silence(
+    request: Request,
+    store: TheStore,
+    person: ThePerson,
+    duration: Text,
+    token: Text,
+    comment: Text = "",
+    rule: Text = "",
+    cluster: Text = "",
+    consumer_group: Text = "",
+    topic: Text = "",
+    starts_at: Text = "",
+) -> Response:
+    """Mute matching incidents for a while, now or from a planned start, then show all silences."""
+    check_form(request, token)
+    given = {
+        "rule": rule,
+        "cluster": cluster,
+        "consumer_group": consumer_group,
+        "topic": topic,
+    }
+    match = {name: (glob.strip(),) for name, glob in given.items() if glob.strip()}
+    silenced(store, match, duration, person.name, comment[:1000], starts_at)
+    return RedirectResponse("/incidents", 303)
+
+
+@router.post("/unsilence")
+def end_silence(
+    request: Request, store: TheStore, person: ThePerson, id: Text, token: Text, reason: Text = ""
+) -> Response:
+    """End a silence, then show those that are left."""
+    check_form(request, token)
+    try:
+        unsilence(store.lake.shared, id, person.name, reason[:1000])
+    except ValueError as error:
+        raise ProblemError(404, str(error)) from error
+    return RedirectResponse("/incidents", 303)

@@ -1,0 +1,89 @@
+"""Pages of a live snapshot: groups now, and the planned owners of queues."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from tidemark.board.api.plan import MOST as MOST_CLIENTS
+from tidemark.board.api.plan import NewPlan, modes_of, planned, problems_of
+from tidemark.board.dependencies import TheLive
+from tidemark.board.pages.layout import Page, ThePage
+from tidemark.live.history_times import ByOurClock
+from tidemark.live.lag import group_rows
+from tidemark.rocketmq.records import Snapshot
+
+router = APIRouter(include_in_schema=False)
+
+MOST = 200
+MOST_QUEUES = 1000
+MOST_IDLE = 20
+"""Rows of a page at most; the API has all of them."""
+
+COLUMNS = (
+    "consumer_group",
+    "topic",
+    "lag",
+    "delay_ms",
+    "delay_source",
+    "inflight",
+    "available",
+    "lost",
+    "queues_unknown",
+    "clients",
+    "consume_mode",
+)
+
+
+@router.get("/live")
+async def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> Response:
+    """Show groups as they are at this instant, largest lag first."""
+    return await run_in_threadpool(_live, page, await snapshots.of(cluster), cluster, q)
+
+
+def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
+    wanted = q.lower()
+    rows = [
+        row
+        for row in group_rows(snapshot, remembered=modes_of(page.rows, snapshot))
+        if wanted in row["consumer_group"].lower() or wanted in row["topic"].lower()
+    ]
+    return page.render(
+        "live.html",
+        cluster=cluster,
+        q=q,
+        measured_at=snapshot.observed_at,
+        problems=problems_of(snapshot),
+        columns=COLUMNS,
+        rows=rows[:MOST],
+        count=len(rows),
+    )
+
+
+@router.get("/plan")
+async def plan(
+    page: ThePage,
+    snapshots: TheLive,
+    cluster: str,
+    group: str,
+    clients: Annotated[int, Query(ge=1, le=MOST_CLIENTS)],
+    strategy: str = "",
+    queues: Annotated[str, Query(pattern=r"^([1-9]\d{0,3})?$")] = "",
+) -> Response:
+    """Show which member would own which queue of a group."""
+    wanted = {"cluster": cluster, "consumer_group": group, "clients": clients}
+    wanted |= {"strategy": strategy or None, "queues": int(queues) if queues else None}
+    new = NewPlan.model_validate(wanted)
+    return await run_in_threadpool(_plan, page, await snapshots.of(cluster), new)
+
+
+def _plan(page: Page, snapshot: Snapshot, wanted: NewPlan) -> Response:
+    body = planned(snapshot, wanted)
+    return page.render(
+        "plan.html",
+        **body | {"cluster": wanted.cluster, "queues": body["queues"][:MOST_QUEUES]},
+        idle=body["idle_clients"][:MOST_IDLE],
+        count=len(body["queues"]),
+        measured_at=body["observed_at"],
+        moving=sum(bool(row["moves"]) for row in body["queues"]),
+    )

@@ -1,0 +1,195 @@
+"""Topics, brokers, events and quality."""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow.compute as pc
+from fastapi import APIRouter, Response
+
+from tidemark.board.api.events import event_rows, newest_results
+from tidemark.board.group_history import series
+from tidemark.board.incident_rows import incident_rows
+from tidemark.board.newest import until
+from tidemark.board.pages.charts import Chart, Line, chart
+from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.sparklines import sparkline
+from tidemark.board.pages.timeline import of_events, of_health, of_incidents, within
+from tidemark.board.paging import containing, having
+from tidemark.board.past import rows_between
+from tidemark.board.responses import ProblemError
+from tidemark.board.severity import WORST_FIRST
+from tidemark.board.topic_rows import topic_details, topic_rows
+from tidemark.lake.bounds import bound_of
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.landing import Landed, aside
+from tidemark.lake.landing_places import Landing
+from tidemark.lake.tables import progress, quality, raw
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.model.health import Health
+from tidemark.rocketmq.names import TopicKind
+
+router = APIRouter(include_in_schema=False)
+
+MOST = 500
+"""Rows of a table at most; the API gives all of them."""
+
+SPANS = (1, 6, 24, 24 * 7, 24 * 30)
+"""Hours that the page of events offers."""
+
+PRODUCED_WITHIN = timedelta(hours=6)
+"""Time of the chart of a topic; without a step, so every observation is a point."""
+
+DISK_WARNS, DISK_BAD = 0.75, 0.85
+"""Shares of a full disk: RocketMQ deletes early above 0.75 and refuses messages above 0.9."""
+
+OF_USERS = (TopicKind.NORMAL, TopicKind.LMQ, None)
+"""Kinds of topics that people made; None where no broker reports one."""
+
+
+@router.get("/topics")
+def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
+    """Show topics of users, the largest lag first, then those of RocketMQ and of its groups."""
+    rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
+    result = sorted(dict_rows(rows), key=lambda row: (-(row["lag"] or 0), row["topic"]))
+    of_users = [row for row in result if row["kind"] in OF_USERS]
+    own = [row for row in result if row["kind"] not in OF_USERS]
+    columns = ("lag", "produce_tps", "messages", "unreadable_messages", "groups")
+    return page.render(
+        "topics.html",
+        columns=columns,
+        rows=of_users[:MOST],
+        count=len(of_users),
+        own=sorted(own, key=lambda row: (row["kind"], row["topic"]))[:MOST],
+        several=len(page.rows.at) > 1,
+        q=q,
+    )
+
+
+@router.get("/topic")
+def topic(page: ThePage, cluster: str, topic: str) -> Response:
+    """Show a topic: its queues, and the groups that consume it."""
+    if cluster not in page.rows.at:
+        raise ProblemError(404, f"no cluster {cluster!r}")
+    details = topic_details(page.rows, cluster, topic)
+    groups = [
+        row | {"spark": sparkline(page.trends.of(cluster, row["consumer_group"], topic))}
+        for row in sorted(
+            details["groups"],
+            key=lambda row: (
+                WORST_FIRST.index(row["health"] or Health.UNKNOWN),
+                -(row["delay_ms"] or 0),
+            ),
+        )
+    ]
+    rates = _rates(page, cluster, topic)
+    queues = [
+        row | {"produce_tps": rates.get((row["broker"], row["queue_id"]))}
+        for row in details["queues"]
+    ]
+    drawn = _produced(page, cluster, topic)
+    return page.render("topic.html", **details | {"groups": groups, "queues": queues}, drawn=drawn)
+
+
+def _rates(page: Page, cluster: str, topic: str) -> dict[tuple[str, int], float]:
+    """Return the messages written a second to each queue, as far as a group's progress shows it."""
+    rows = page.rows.of(progress.QUEUES, cluster)
+    rows = rows.filter(pc.equal(rows["topic"], topic))  # pyright: ignore
+    names = ("broker", "queue_id", "produce_tps")
+    return {
+        (row["broker"], row["queue_id"]): row["produce_tps"]
+        for row in rows.select(names).to_pylist()
+        if row["produce_tps"] is not None
+    }
+
+
+def _produced(page: Page, cluster: str, topic: str) -> Chart:
+    """Return the chart of the messages written to a topic over the last hours."""
+    window = Window(page.end - PRODUCED_WITHIN, page.end + MICROSECOND)
+    names = ("produce_tps", "complete")
+    of_topic = {"cluster": cluster, "topic": topic}
+    store = page.store
+    rows = rows_between(
+        store.lake, store.files, progress.TOPICS, window, of_topic, ("cluster", *names)
+    )
+    past = series(until(rows, page.rows.at), "observed_at", names, None)
+    values = past.last["produce_tps"]
+    bounds = [
+        bound_of("produce_tps", {"produce_tps": value, "complete": complete})
+        for value, complete in zip(values, past.last["complete"], strict=True)
+    ]
+    lines = [Line("produce_tps", values, "a", bounds)]
+    return chart("Rates", window, past.instants, lines, "rate")
+
+
+def _place(group: dict[str, Any]) -> tuple[int, int]:
+    return WORST_FIRST.index(group["health"] or Health.UNKNOWN), -(group["delay_ms"] or 0)
+
+
+@router.get("/brokers")
+def brokers(page: ThePage) -> Response:
+    """Show brokers at the newest snapshot, with dashes where one did not respond."""
+    order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
+    rows = [
+        row | {"disk": _disk(row)} for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
+    ]
+    rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
+    silent = sum(row["version"] is None and row["role"] is None for row in rows)
+    return page.render(
+        "brokers.html", rows=rows, silent=silent, full=[row for row in rows if row["disk"]]
+    )
+
+
+def _disk(row: dict[str, Any]) -> str:
+    """Return how full a disk is: ``bad``, ``warn``, or empty where it has room or is unknown."""
+    share = row["disk_ratio"] or 0
+    return "bad" if share >= DISK_BAD else "warn" if share >= DISK_WARNS else ""
+
+
+@router.get("/events")
+def events(page: ThePage, hours: int = 24) -> Response:
+    """Show events, changes of health and transitions of incidents, newest first."""
+    if not 1 <= hours <= 24 * 90:
+        raise ProblemError(400, "hours: 1 to 2160 is wanted")
+    window = Window(page.end - timedelta(hours=hours), page.end + MICROSECOND)
+    entries = within(
+        [
+            *of_events(event_rows(page.store, page.rows, window).to_pylist()),
+            *of_health(page.trends.changes),
+            *of_incidents(incident_rows(page.rows)),
+        ],
+        window,
+    )
+    shown = [replace(entry, dated=True) for entry in entries[:MOST]]
+    return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)
+
+
+@router.get("/quality")
+def results(page: ThePage) -> Response:
+    """Show the newest result of every expectation, those not met first."""
+    rows: list[dict[str, Any]] = dict_rows(newest_results(page.rows))
+    rows.sort(key=lambda row: (row["table"], row["expectation"]))
+    # An expectation that was evaluated on no row is not met, whatever its success.
+    empty = [row for row in rows if row["success"] is None or row["elements"] == 0]
+    failed = [row for row in rows if row["success"] is False and row["elements"] != 0]
+    met = [row for row in rows if row["success"] and row["elements"] != 0]
+    return page.render(
+        "quality.html",
+        failed=failed,
+        empty=empty,
+        met=[(table, list(rows)) for table, rows in groupby(met, key=itemgetter("table"))],
+        met_count=len(met),
+        quarantined=page.rows.of(quality.QUARANTINE).num_rows,
+        ahead=page.store.ahead(datetime.now(UTC)),
+        aside=_aside(page.store.lake.landing),
+    )
+
+
+def _aside(place: Landing) -> list[Landed]:
+    """Return the snapshots of wrong clocks; none where the landing cannot be read just now."""
+    with suppress(OSError):
+        return aside(place)
+    return []

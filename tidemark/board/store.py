@@ -1,0 +1,171 @@
+"""The newest rows in memory, read again whenever a table has a new version.
+
+A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. A failure to
+read leaves the rows as they were, and its reason is shown.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tidemark.board.data_files import DataFiles
+from tidemark.board.group_copies import GroupCopies
+from tidemark.board.group_history import GroupHistory
+from tidemark.board.newest import Newest, read_newest
+from tidemark.board.past import History, PastRows, Shown
+from tidemark.board.trends import Trends, read_trends
+from tidemark.host.failures import one_line
+from tidemark.lake import clocks
+from tidemark.lake.catalog import Lake
+from tidemark.lake.versions import versions
+
+CHECK_SECONDS = 2.0
+"""Seconds between two checks of the versions of tables."""
+
+FIRST_READ_SECONDS = 20.0
+"""Longest wait of a request for the first rows after the start."""
+
+_log = logging.getLogger(__name__)
+
+
+class Store:
+    """The newest rows of the tables, for any number of readers at once.
+
+    Attributes:
+        lake: the tables.
+        past: the rows of instants of the past.
+        files: the data files of tables.
+        copies: copies of the past of groups in their order.
+        groups: groups over time.
+        problem: why the tables could not be read at the last check; None when they were.
+        checked_at: when they were last checked; None before the first check.
+        changes: how often other rows were read; it grows with every change.
+    """
+
+    def __init__(self, lake: Lake, has_history: Callable[[], bool] = lambda: True) -> None:
+        """Keep the rows of a lake.
+
+        Args:
+            lake: the tables.
+            has_history: whether there are tables; an empty home is not touched.
+        """
+        self.lake = lake
+        self.past = History(lake)
+        self.files = DataFiles(lake)
+        self.copies = GroupCopies(lake, self.files, has_history)
+        self.groups = GroupHistory(lake, self.files, self.copies)
+        self.problem: str | None = None
+        self.checked_at: datetime | None = None
+        self.changes = 0
+        self._has_history = has_history
+        self._newest = Newest()
+        self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
+        # As long as their rows, which are forgotten when the tables change.
+        self._past_trends: WeakKeyDictionary[PastRows, Trends] = WeakKeyDictionary()
+        self._reading_past = threading.Lock()
+        self._was_read = threading.Event()
+        self._changed = threading.Condition()
+        self._reading = threading.Lock()
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there are rows or the reason why there are none."""
+        return self._was_read.is_set()
+
+    @property
+    def newest(self) -> Newest:
+        """The newest rows; right after the start it waits for them."""
+        self._was_read.wait(FIRST_READ_SECONDS)
+        return self._newest
+
+    def trends(self, rows: Shown) -> Trends:
+        """Return the last hours of all groups until what is shown; nothing where unreadable."""
+        at, trends = self._trends
+        if at == rows.at:
+            return trends
+        if not isinstance(rows, PastRows):
+            # Another thread has just replaced these rows.
+            return self._read_trends(rows.at)
+        with self._reading_past:
+            if rows not in self._past_trends:
+                self._past_trends[rows] = self._read_trends(rows.at)
+            return self._past_trends[rows]
+
+    def _read_trends(self, at: Mapping[str, datetime]) -> Trends:
+        try:
+            return read_trends(self.lake, self.files, at)
+        # A page without trends is better than none.
+        except Exception as error:
+            _log.warning("the last hours cannot be read: %s", one_line(error))
+            return Trends()
+
+    def ahead(self, now: datetime) -> list[Mapping[str, Any]]:
+        """Return the snapshots that lie in the future, by a clock that is ahead."""
+        return [row for row in self.newest.ahead if row["observed_at"] > clocks.latest(now)]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever computed."""
+        return not self.newest.at
+
+    def refresh(self) -> bool:
+        """Read changed tables again; return whether any had changed."""
+        with self._reading:
+            before = self._newest
+            try:
+                if self._has_history():
+                    texts = versions(self.lake)
+                    if texts != before.versions:
+                        newest = read_newest(self.lake, before, texts, datetime.now(UTC))
+                        if newest.at != before.at:
+                            self._trends = newest.at, self._read_trends(newest.at)
+                        self._newest = newest
+                        self.past.forget()
+                self.problem = None
+            # Whatever the error of the tables is, the board keeps its rows and reports the error.
+            except Exception as error:
+                reason = one_line(error)
+                if reason != self.problem:
+                    _log.warning("tables cannot be read: %s", reason)
+                self.problem = reason
+            self.checked_at = datetime.now(UTC)
+            self._was_read.set()
+            has_changed = self._newest is not before
+        if has_changed:
+            with self._changed:
+                self.changes += 1
+                self._changed.notify_all()
+        return has_changed
+
+    def wait(self, seen: int, ended: threading.Event) -> int:
+        """Return `changes` as soon as it differs from `seen`, or as `wake` finds this ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.changes != seen or ended.is_set())
+            return self.changes
+
+    def wake(self) -> None:
+        """Let every thread in `wait` check whether it has ended."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def start(self) -> Callable[[], None]:
+        """Refresh every `CHECK_SECONDS` in a thread; return a function that ends it."""
+        ended = threading.Event()
+
+        def check_regularly() -> None:
+            while True:
+                self.refresh()
+                if ended.wait(CHECK_SECONDS):
+                    return
+
+        thread = threading.Thread(target=check_regularly, name="board-store", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            ended.set()
+            thread.join(timeout=10)
+
+        return end

@@ -1,0 +1,52 @@
+"""`tidemark dev`: Dagster's code server, daemon and pages on this machine, until Ctrl-C."""
+
+import signal
+import time
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import invocation
+
+app = typer.Typer()
+
+CHECK_SECONDS = 1.0
+"""Seconds between checks of the started processes by the supervisor."""
+
+
+@app.command()
+def dev(
+    port: Annotated[int, typer.Option(help="Port of Dagster's pages.", min=1, max=65535)] = 3000,
+) -> None:
+    """Run schedules, sensors and Dagster's pages, until Ctrl-C; TIDEMARK_SCHEDULE=on ticks."""
+    from orchestration.instance.files import prepare
+    from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, stop
+
+    if is_taken(port):
+        raise CommandError(
+            f"port {port} on 127.0.0.1 is taken; stop what listens there or give --port"
+        )
+    # A SIGTERM stops it in the same order as Ctrl-C.
+    signal.signal(signal.SIGTERM, _interrupt)
+    home = invocation().settings.home
+    prepare(home)
+    home.dagster.mkdir(parents=True, exist_ok=True)
+    processes = DagsterProcesses(home=home)
+    try:
+        with suppress(KeyboardInterrupt):
+            typer.echo("dev: starting Dagster, which takes some ten seconds", err=True)
+            processes.start(port)
+            typer.echo(
+                f"dev: Dagster's pages are at http://127.0.0.1:{port}, Ctrl-C ends them", err=True
+            )
+            while True:
+                time.sleep(CHECK_SECONDS)
+                processes.check()
+    finally:
+        stop(processes.running.values())
+
+
+def _interrupt(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt

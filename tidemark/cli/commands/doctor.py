@@ -1,0 +1,268 @@
+"""`tidemark doctor`: checks of the machine, the settings, the backends and the brokers."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from tidemark.cli.checks import Check
+from tidemark.cli.errors import CommandError, MistakesError
+from tidemark.cli.invocation import invocation
+from tidemark.cli.options import NamesrvOption
+from tidemark.cli.snapshot_command import clusters, problem_lines, target_of
+from tidemark.model.snapshots import SnapshotStatus
+from tidemark.rocketmq.collector import collect
+from tidemark.rocketmq.records import Snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.settings.errors import SettingsError
+
+app = typer.Typer()
+
+UI_PORT = 3000
+
+SPARK_SECONDS = 180.0
+"""Longest time of the check of Spark: a driver starts, and may fetch its jars before."""
+
+_FILES = "TIDEMARK_WAREHOUSE, TIDEMARK_S3_ENDPOINT"
+
+
+@app.command()
+def doctor(namesrv: NamesrvOption = "") -> None:
+    """Check Python, Java, settings, home, catalog, clock, Spark, Dagster, rules and brokers.
+
+    Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
+    """
+    _mute_libraries()
+    first = [
+        Check("python", _python),
+        Check("java", _java),
+        Check("ui port", _port),
+        Check("settings", _settings),
+        Check("home", _home, "TIDEMARK_HOME"),
+    ]
+    backends = [
+        Check("catalog", _catalog, f"TIDEMARK_CATALOG_URI, {_FILES}"),
+        Check("state", _state, "TIDEMARK_STATE_URI, TIDEMARK_CATALOG_URI"),
+        Check("clock", _clock),
+        Check("landing", _landing, f"TIDEMARK_LANDING, {_FILES}"),
+        Check("spark", _spark, "TIDEMARK_SPARK_REMOTE, TIDEMARK_SPARK_MASTER", SPARK_SECONDS),
+        Check("dagster", _dagster, "the storage in dagster.yaml of DAGSTER_HOME"),
+    ]
+    files = [
+        Check("rules", _rules),
+        Check("notices", _notices),
+        Check("health", _health),
+        Check("quality", _quality),
+        Check("suites", _suites),
+        Check("capacity", _capacity),
+    ]
+    brokers = Check("brokers", lambda: _brokers(namesrv), "TIDEMARK_NAMESRV, clusters.yaml")
+    passed = [check.passes() for check in first]
+    if all(passed[-2:]):
+        passed += [check.passes() for check in (*backends, *files)]
+    else:
+        left_out = ", ".join(check.name for check in (*backends, *files))
+        typer.echo(f"      not checked without settings and home: {left_out}")
+    passed.append(brokers.passes())
+    if not all(passed):
+        raise typer.Exit(1)
+
+
+def _mute_libraries() -> None:
+    """Keep libraries from printing each attempt, because the line of the check has the result."""
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported
+
+
+def _python() -> str:
+    return f"Python {sys.version.split()[0]}"
+
+
+def _java() -> str:
+    from tidemark.lab.jars import OLDEST, find
+
+    return f"{find('java')}, {OLDEST} or newer"
+
+
+def _port() -> str:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        taken = probe.connect_ex(("127.0.0.1", UI_PORT)) == 0
+    return f"127.0.0.1:{UI_PORT} is " + ("in use, by Dagster's UI?" if taken else "free")
+
+
+def _settings() -> str:
+    # Each check would report the same mistake of the catalog's settings.
+    invocation().catalog()
+    return f"{len(invocation().settings.model_fields_set)} set"
+
+
+def _home() -> str:
+    from tidemark.cli.checks import check_home
+
+    return check_home(invocation().home)
+
+
+def _catalog() -> str:
+    from tidemark.cli.checks import check_catalog
+
+    return check_catalog(invocation().lake)
+
+
+def _state() -> str:
+    from tidemark.alerting.delivery.silences import silences
+    from tidemark.cli.checks import check_state
+
+    state = check_state(invocation().lake)
+    return f"{state}, {len(silences(invocation().lake.shared.state))} silences"
+
+
+def _clock() -> str:
+    from tidemark.cli.checks import check_clock
+
+    return check_clock(invocation().lake.config)
+
+
+def _landing() -> str:
+    from tidemark.cli.checks import check_landing
+
+    return check_landing(invocation().landing)
+
+
+def _spark() -> str:
+    from tidemark.cli.checks import check_spark
+
+    return check_spark(invocation().settings)
+
+
+def _dagster() -> str:
+    from tidemark.cli.checks import check_dagster
+
+    return check_dagster(invocation().settings)
+
+
+def _rules() -> str:
+    from tidemark.alerting.rules.files import load_rules, rules_path
+
+    path = rules_path(invocation().settings.rules)
+    return f"{len(load_rules(path))} rules in {path}"
+
+
+def _notices() -> str:
+    from tidemark.alerting.delivery.receivers import open_channels
+    from tidemark.alerting.rules.files import read_rule_set, rules_path
+
+    settings = invocation().settings
+    receivers = read_rule_set(rules_path(settings.rules)).routing.used_receivers
+    channels, mistakes = open_channels(settings.notifications, receivers)
+    if mistakes:
+        raise MistakesError(mistakes)
+    return "to " + ", ".join(
+        f"{channel.name} every {channel.every}" if channel.every else channel.name
+        for channel in channels
+    )
+
+
+def _health() -> str:
+    from tidemark.settings.health import read
+
+    file = invocation().settings.health_file
+    overrides, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    return (
+        f"{len(overrides)} entries in {file.path}"
+        if not file.missing
+        else "the same for all groups"
+    )
+
+
+def _quality() -> str:
+    from expectations.tolerances import read
+
+    file = invocation().settings.quality_file
+    tolerances, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    return (
+        f"{len(tolerances)} entries in {file.path}"
+        if not file.missing
+        else "every rule as it is declared"
+    )
+
+
+def _suites() -> str:
+    from expectations.brought_suites import read
+
+    folder = invocation().settings.expectations_folder
+    brought_expectations, mistakes = read(folder.path, required=folder.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    if folder.missing:
+        return "none besides Tidemark's own"
+    count = sum(len(brought_expectations) for brought_expectations in brought_expectations.values())
+    return f"{count} expectations of {len(brought_expectations)} tables in {folder.path}"
+
+
+def _capacity() -> str:
+    from tidemark.settings.machines import read
+
+    file = invocation().settings.capacity_file
+    machine_overrides, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    return (
+        f"{len(machine_overrides)} entries in {file.path}"
+        if not file.missing
+        else "the same for all groups"
+    )
+
+
+def _brokers(namesrv: str) -> str:
+    from tidemark.settings.clusters import clusters_file
+
+    home = invocation().home
+    basics = invocation().basics
+    if not (namesrv or basics.namesrv) and clusters_file(home, basics.clusters) is None:
+        return "no request: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
+    targets: list[ClusterTarget] = []
+    failed: list[str] = []
+    for cluster in clusters(home, namesrv):
+        try:
+            targets.append(target_of(cluster))
+        except SettingsError as error:
+            failed.append(f"{cluster.key}: {error}")
+    snapshots = _side_by_side(targets)
+    failed += [
+        f"{item.cluster} {item.status}: {problem_lines(item)[0]}"
+        for item in snapshots
+        if item.status != SnapshotStatus.COMPLETE
+    ]
+    if failed:
+        raise CommandError("; ".join(failed))
+    return "; ".join(_seen(snapshot) for snapshot in snapshots)
+
+
+def _side_by_side(targets: Sequence[ClusterTarget]) -> list[Snapshot]:
+    """Take a snapshot of each cluster; one that does not respond delays no other."""
+    snapshots: list[Snapshot] = []
+
+    async def take_all() -> None:
+        snapshots.extend(await asyncio.gather(*(collect(target) for target in targets)))
+
+    asyncio.run(take_all())
+    return snapshots
+
+
+def _seen(snapshot: Snapshot) -> str:
+    versions = sorted({row.version or "?" for row in snapshot.brokers})
+    return (
+        f"{snapshot.cluster}: {snapshot.brokers_answered} of {snapshot.brokers_expected} answered "
+        f"in {snapshot.duration_ms} ms, {', '.join(versions)}, {snapshot.transport}"
+    )

@@ -1,0 +1,56 @@
+"""`tidemark recompute`: a backfill of whole hours, in parts that are not repeated."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from tidemark.cli.invocation import hand_over, invocation
+from tidemark.cli.options import parse
+
+app = typer.Typer()
+
+
+@app.command()
+def recompute(
+    start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
+    end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin at the first hour, not where it was stopped.")
+    ] = False,
+) -> None:
+    """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours.
+
+    Many hours are computed in parts. The same command after a kill continues with the part that was
+    not done.
+    """
+    first, last = parse(start), parse(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    hand_over()
+    from assets.partitions import computable_since, first_hour
+    from orchestration import in_process
+    from tidemark.cli.output import complain, steps
+    from tidemark.lake.catalog import Lake
+    from tidemark.lake.catalog_config import CatalogConfig
+    from tidemark.lake.clocks import HOUR, Window, ceil_hour
+
+    settings = invocation().settings
+    lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
+    oldest = computable_since(lake.shared.state, settings.history_days)
+    if first < oldest:
+        why = (
+            f"history reaches {settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
+            if oldest == first_hour(settings.history_days)
+            else f"older raw rows were removed after {settings.raw_days} days (TIDEMARK_RAW_DAYS)"
+        )
+        raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
+    now = ceil_hour(datetime.now(UTC))
+    if last > now:
+        if first >= now:
+            raise typer.BadParameter(f"--from {start} is in the future")
+        last = now
+    window = Window(first, last).whole_hours()
+    hours = round((window.end - window.start) / HOUR)
+    with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
+        in_process.recompute(settings, window, restart=restart, report=report, complain=complain)

@@ -1,0 +1,158 @@
+"""Snapshots of a cluster that does not exist, on which a new engine is warmed up.
+
+They contain rows of every table that a snapshot of brokers may fill, so that the ticks on them
+plan every query that a real tick plans.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
+from tidemark.rocketmq.records import (
+    Broker,
+    BrokerStats,
+    Client,
+    ClientQueue,
+    ClientTopic,
+    ConsumerGroup,
+    ConsumerOffset,
+    QueueOffset,
+    QueueTag,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+
+CLUSTER = "synthetic"
+BROKERS = {"broker-a": "192.0.2.1:10911", "broker-b": "192.0.2.2:10911"}
+"""Addresses that are reserved for documentation (RFC 5737)."""
+
+QUEUES = 8
+"""Queues of a topic on each broker."""
+
+PRODUCED = 60
+"""Messages a minute and queue."""
+
+
+@dataclass(frozen=True)
+class SyntheticCluster:
+    """A cluster of two brokers.
+
+    Attributes:
+        start: instant of its first snapshot.
+        topics: how many, the same on both brokers.
+        groups: how many; each reads all topics.
+    """
+
+    start: datetime
+    topics: int
+    groups: int
+
+    @classmethod
+    def with_rows(cls, start: datetime, rows: int) -> "SyntheticCluster":
+        """Return a cluster whose snapshots hold at least that many rows of consumer offsets."""
+        topics = 4
+        while topics * topics * QUEUES * len(BROKERS) < rows:
+            topics += 1
+        return cls(start, topics, topics)
+
+    def snapshot(self, number: int) -> Snapshot:
+        """Return its snapshot of a minute, counted from 0; every second one is a deep snapshot."""
+        at = self.start + timedelta(minutes=number)
+        made = Snapshot(
+            cluster=CLUSTER,
+            source=SnapshotSource.REMOTE,
+            observed_at=at,
+            finished_at=at + timedelta(milliseconds=50),
+            status=SnapshotStatus.COMPLETE,
+            brokers_expected=len(BROKERS),
+            brokers_answered=len(BROKERS),
+            transport="plain",
+        )
+        deep = number % 2 == 1
+        for broker, address in BROKERS.items():
+            made.brokers.append(
+                Broker(
+                    *(broker, 0, address, "V5_3_3", "ASYNC_MASTER"),
+                    disk_ratio=0.4,
+                    retention_hours=72,
+                    config={"brokerName": broker},
+                    booted_at=self.start - timedelta(days=3),
+                )
+            )
+            self._add_queues(made, broker, number)
+            if deep:
+                self._add_reports(made, broker, number)
+        made.clients += self._clients(deep=deep)
+        return made
+
+    def _add_queues(self, made: Snapshot, broker: str, number: int) -> None:
+        end = 10_000 + PRODUCED * number
+        newest = made.observed_at - timedelta(milliseconds=700)
+        for topic in self._topic_names():
+            made.topics.append(Topic(broker, topic, QUEUES, QUEUES, 6, "NORMAL", "normal"))
+            made.queue_offsets += [
+                QueueOffset(broker, topic, queue, 0, end + queue, newest) for queue in range(QUEUES)
+            ]
+        for group in self._group_names():
+            retry = f"%RETRY%{group}"
+            made.consumer_groups.append(ConsumerGroup(broker, group, True, 16, 1, False, False))
+            made.queue_offsets.append(QueueOffset(broker, retry, 0, 0, 3, newest))
+            # Some lag behind more than the last snapshot, so that messages are dated by history.
+            made.consumer_offsets += [
+                ConsumerOffset(
+                    *(broker, group, topic, queue, None),
+                    consumer_offset=end - PRODUCED * (queue % 4),
+                    pull_offset=end,
+                    pull_source="consume_stats",
+                )
+                for topic in self._topic_names()
+                for queue in range(QUEUES)
+            ]
+
+    def _add_reports(self, made: Snapshot, broker: str, number: int) -> None:
+        """Add the rows that only a deep snapshot has, for the first group on the first topic."""
+        group, topic, end = self._group_names()[0], self._topic_names()[0], 10_000
+        client, key = f"192.0.2.10@{group}", f"{topic}@{group}"
+        made.client_queues += [
+            ClientQueue(group, client, topic, broker, queue, end, end, end + 9, 9, 1)
+            for queue in range(QUEUES)
+        ]
+        made.client_topics.append(ClientTopic(group, client, topic, 3.5, 6.0, 12.0, 6.0, 0.0, 0))
+        made.broker_stats += [
+            BrokerStats(broker, 0, name, key, topic, group, "minute", 60, 1.0, 1.0)
+            for name, key, topic, group in (
+                ("TOPIC_PUT_NUMS", topic, topic, None),
+                ("GROUP_GET_NUMS", key, topic, group),
+            )
+        ]
+        made.queue_tags += [
+            QueueTag(broker, topic, 0, end + position, 65, 4096, 200) for position in range(8)
+        ]
+
+    def _clients(self, *, deep: bool) -> Iterator[Client]:
+        for group in self._group_names():
+            yield Client(
+                group,
+                f"192.0.2.10@{group}",
+                "192.0.2.10:40000",
+                "JAVA",
+                "V5_3_3",
+                "CONSUME_PASSIVELY",
+                "CLUSTERING",
+                "CONSUME_FROM_LAST_OFFSET",
+                thread_count=20 if deep else None,
+                allocation_strategy="AVG" if deep else None,
+                subscriptions=[
+                    Subscription(topic, "TAG", "*", [])
+                    for topic in (*self._topic_names(), f"%RETRY%{group}")
+                ],
+                subscriptions_source="client" if deep else "group",
+            )
+
+    def _topic_names(self) -> list[str]:
+        return [f"topic-{number}" for number in range(self.topics)]
+
+    def _group_names(self) -> list[str]:
+        return [f"group-{number}" for number in range(self.groups)]

@@ -1,0 +1,58 @@
+"""One line about a failure, from an exception and its causes."""
+
+import re
+
+OURS = {"assets", "expectations", "orchestration", "spark", "tidemark"}
+"""Packages whose errors explain themselves; the text of other errors starts with their type."""
+
+LONGEST = 500
+
+SERVER_GONE = "the Spark Connect server is gone"
+
+_CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
+_GONE = re.compile(
+    r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "([^"]*+)',
+)
+"""Text of gRPC's error about a server that does not respond; only Spark is called by gRPC."""
+
+_CAUSED = re.compile(r"^[^\S\n]*+Caused by: (.+)$", re.MULTILINE)
+_APPENDED = re.compile(
+    r"\n[^\S\n]*+at |\[SQL: |\(Background on this error|JVM stacktrace:"
+    r"|For further information visit "
+)
+
+
+class DamagedError(OSError):
+    """A file cannot be used; the text names it, the reason and the remedy."""
+
+
+class RefusedError(DamagedError):
+    """An object store, or the network before it, refused a file, which may be whole."""
+
+
+def essence(text: str) -> str:
+    """Return a failure's text in one line, without the stack or statement that libraries append."""
+    if gone := _GONE.search(text):
+        return essence(f"{SERVER_GONE}: {gone[1]}")
+    if "Traceback (most recent call last)" in text:
+        text = text.strip().splitlines()[-1]
+    roots = _CAUSED.findall(text)
+    if roots:
+        text = roots[-1]
+    line = " ".join(_APPENDED.split(_CALL.sub("", text), maxsplit=1)[0].split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def one_line(error: BaseException) -> str:
+    """Return the failure in one line, with its type where the text does not explain itself.
+
+    A failure of settings files names all mistakes, however many, because each must be mended.
+    """
+    if mistakes := getattr(error, "mistakes", ()):
+        return "; ".join(" ".join(str(mistake).split()) for mistake in mistakes)
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror}{where}"
+    text = essence(str(error))
+    speaks_for_itself = type(error).__module__.split(".")[0] in OURS
+    return text if text and speaks_for_itself else f"{type(error).__name__}: {text or 'no reason'}"

@@ -1,0 +1,114 @@
+"""gRPC clients of a lab's Proxy, which send, pop, acknowledge and count messages.
+
+One Java program runs them all; ``grpc/GrpcClients.java`` implements its commands.
+"""
+
+from pathlib import Path
+
+from tidemark.lab import compiling
+from tidemark.lab.cluster import LabCluster
+from tidemark.lab.programs import Program
+
+
+class GrpcClients(Program):
+    """The clients, for as long as the context lasts: ``with GrpcClients(cluster) as clients``."""
+
+    def __init__(self, cluster: LabCluster, name: str = "grpc") -> None:
+        """Clients of the proxy of a cluster; nothing is started."""
+        super().__init__(cluster, name)
+
+    def _command_line(self, folder: Path) -> list[str]:
+        command = compiling.grpc_command(self._cluster.version, folder)
+        return [*command, self._cluster.proxy.grpc_address, self._cluster.namesrv]
+
+    def topic(self, name: str, message_type: str = "NORMAL", queues: int = 4) -> None:
+        """Make a topic on the first master.
+
+        Args:
+            name: the topic.
+            message_type: ``NORMAL``, ``FIFO``, ``DELAY``, ``PRIORITY`` or ``LITE``; a Proxy refuses
+                messages of others.
+            queues: how many.
+        """
+        of_queues = ("-r", str(queues), "-w", str(queues))
+        type_of = ("-a", f"+message.type={message_type}")
+        self._admin("updateTopic", "-b", self._master, "-t", name, *of_queues, *type_of)
+
+    def static_topic(self, name: str, queues: int = 4) -> None:
+        """Make a static topic: its queues have logical offsets of their own."""
+        broker = self._cluster.brokers[0].broker
+        self._admin("updateStaticTopic", "-t", name, "-qn", str(queues), "-b", broker)
+
+    def group(self, name: str, orderly: bool = False, bound_to: str | None = None) -> None:
+        """Make a consumer group on every master: a Proxy may request its configuration from any.
+
+        Args:
+            name: the group.
+            orderly: whether its messages are consumed in order.
+            bound_to: the topic whose lite topics it consumes.
+        """
+        words = ["-o", str(orderly).lower()]
+        if bound_to:
+            words += ["--attributes", f"+lite.bind.topic={bound_to}"]
+        for master in self._cluster.masters:
+            self._admin("updateSubGroup", "-b", master, "-g", name, *words)
+
+    def send(self, topic: str, count: int, kind: str = "plain") -> None:
+        """Send messages, each confirmed.
+
+        Args:
+            topic: where to.
+            count: how many.
+            kind: ``plain``; ``fifo``, or ``fifo:N`` of N message groups; ``lite:NAME`` to a lite
+                topic; ``priority:P``; or seconds of delay.
+        """
+        self._command("send", topic, count, kind)
+
+    def produce(self, topic: str, rate: float, kind: str = "plain") -> None:
+        """Send so many messages a second from now on; 0 ends it."""
+        self._command("produce", topic, rate, kind)
+
+    def work(
+        self, group: str, topic: str, invisible_seconds: int, behaviour: str = "takes:1"
+    ) -> None:
+        """Start a simple consumer that receives and acknowledges on and on."""
+        self._command("work", group, topic, invisible_seconds, behaviour)
+
+    def simple(self, group: str, topic: str) -> None:
+        """Start a simple consumer."""
+        self._command("simple", group, topic)
+
+    def receive(self, group: str, count: int, invisible_seconds: int = 600) -> int:
+        """Pop messages for a simple consumer, which keeps them; how many came."""
+        return self._command("receive", group, count, invisible_seconds)[0]
+
+    def acknowledge(self, group: str, count: int) -> None:
+        """Acknowledge the oldest messages that a simple consumer keeps."""
+        self._command("ack", group, count)
+
+    def push(self, group: str, topic: str, threads: int, milliseconds: int) -> None:
+        """Start a push consumer whose listener takes so long over each message."""
+        self._command("push", group, topic, threads, milliseconds)
+
+    def lite(self, group: str, topic: str, milliseconds: int, *names: str) -> None:
+        """Start such a consumer, of one thread, on lite topics of the topic it is bound to."""
+        self._command("lite", group, topic, 1, milliseconds, *names)
+
+    def close(self, group: str) -> None:
+        """Let a consumer leave; its unacknowledged messages are handed out again later."""
+        self._command("close", group)
+
+    def send_remoting(self, topic: str, count: int) -> None:
+        """Send messages past the proxy, which static topics need."""
+        self._command("remoting-send", topic, count)
+
+    def read_remoting(self, topic: str, group: str, count: int) -> int:
+        """Read and commit at least so many messages past the proxy; return their number."""
+        return self._command("remoting-read", topic, group, count)[0]
+
+    @property
+    def _master(self) -> str:
+        return self._cluster.brokers[0].address
+
+    def _admin(self, *words: str) -> None:
+        self._command("admin", *words)

@@ -1,0 +1,98 @@
+"""Quarantined rows, and the decisions of people on them.
+
+A row that violates an expectation is quarantined. A person can release it as valid, or drop it as
+invalid for good. A decision concerns the text of a row, so it holds however often the hour of the
+row is computed again.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import Window
+from tidemark.lake.tables import TABLES
+from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
+
+RELEASED = "released"
+DROPPED = "dropped"
+UNDONE = "undone"
+
+
+@dataclass(frozen=True)
+class QuarantinedRow:
+    """A row of ``quality.quarantine``; its columns are described there."""
+
+    observed_at: datetime
+    table: str
+    reason: str
+    row: str
+    snapshot_id: str | None
+
+    @cached_property
+    def row_id(self) -> str:
+        """Short id of the row, the same for identical copies."""
+        text = json.dumps([self.table, self.snapshot_id, self.row])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The raw columns, instants as ISO 8601."""
+        return json.loads(self.row)
+
+    @property
+    def rules(self) -> list[str]:
+        """Names of the expectations that it violates."""
+        return self.reason.split(", ")
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The columns that should make it unique."""
+        return {name: self.columns.get(name) for name in TABLES[self.table].key}
+
+    def decided(
+        self, decision: str, author: str, decided_at: datetime, comment: str | None = None
+    ) -> "Decision":
+        """Return a decision on it, which is not recorded yet."""
+        row = {field.name: getattr(self, field.name) for field in fields(QuarantinedRow)}
+        return Decision(
+            **row, decision=decision, author=author, decided_at=decided_at, comment=comment
+        )
+
+
+@dataclass(frozen=True)
+class Decision(QuarantinedRow):
+    """A row of ``quality.decisions``; its columns are described there."""
+
+    decided_at: datetime
+    decision: str
+    author: str
+    comment: str | None
+
+
+def quarantined_rows(lake: Lake) -> list[QuarantinedRow]:
+    """Return all quarantined rows; of identical copies, the one with the fewest violations."""
+    names = tuple(field.name for field in fields(QuarantinedRow))
+    rows = [QuarantinedRow(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
+    most_violations_first = sorted(
+        rows, key=lambda quarantined_row: len(quarantined_row.rules), reverse=True
+    )
+    return list(
+        {
+            quarantined_row.row_id: quarantined_row for quarantined_row in most_violations_first
+        }.values()
+    )
+
+
+def decisions(lake: Lake, window: Window | None = None) -> tuple[Decision, ...]:
+    """Return the last decision on each row of a window, or of all rows."""
+    names = tuple(field.name for field in fields(Decision))
+    rows = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
+    last = {
+        decision.row_id: decision
+        for decision in sorted(rows, key=lambda decision: decision.decided_at)
+    }
+    return tuple(decision for decision in last.values() if decision.decision != UNDONE)

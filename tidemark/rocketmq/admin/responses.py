@@ -1,0 +1,366 @@
+"""Typed responses of brokers to bulk requests, and their decoders.
+
+Each ``decode_*`` is pure and raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for a
+body of another request. Bodies are the same from 4.9 to 5.5 but for optional fields. A field that
+a version does not have is None here, never 0.
+"""
+
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from tidemark.rocketmq.names import OffsetKey, client_version, parse_offset_key
+from tidemark.rocketmq.records import Subscription
+from tidemark.rocketmq.typed_values import (
+    LONGEST_NAME,
+    boolean,
+    instant,
+    integer,
+    object_of,
+    optional,
+    require_by_queue,
+    short_text,
+    short_texts,
+    small,
+    text,
+)
+from tidemark.rocketmq.wire.fastjson import loads
+
+_Key = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+_Value = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_TABLE = msgspec.json.Decoder(dict[str, dict[_Key, _Value]])
+_PLACE = b"<table>"
+"""Placeholder in a body for a table that was taken out."""
+
+
+class IntegerTable(dict[str, dict[int, int]]):
+    """A table whose keys are known to have at most 32 bits, and its values at most 64."""
+
+
+def loads_with_tables(body: bytes, names: Iterable[str]) -> Any:
+    """Read one fastjson body whose members of these names are probably tables.
+
+    Args:
+        body: the body.
+        names: of members. Each that is a table, and is proven to be, becomes an `IntegerTable`.
+
+    Raises:
+        FastjsonError: as `fastjson.loads`.
+    """
+    rest, tables = _without_tables(body, names)
+    if tables:
+        try:
+            value = loads(rest)
+        except ValueError:
+            return loads(body)  # for the position in it
+        if type(value) is dict and all(value.get(name) == _PLACE.decode() for name in tables):
+            return value | tables
+    return loads(body)
+
+
+def _without_tables(body: bytes, names: Iterable[str]) -> tuple[bytes, dict[str, IntegerTable]]:
+    """Return the body without its tables, and the tables; one that is not proven stays."""
+    tables: dict[str, IntegerTable] = {}
+    if b"\\" in body:
+        return body, tables
+    for name in names:
+        mark = b'"%b":{"' % name.encode()
+        start = body.find(mark)
+        end = body.find(b"}}", start) + 2
+        table = _table(body[start + len(mark) - 2 : end]) if 0 <= start < end else None
+        if table is not None:
+            tables[name] = table
+            body = b'%b"%b":"%b"%b' % (body[:start], name.encode(), _PLACE, body[end:])
+    return (body, tables) if body.count(_PLACE) == len(tables) else (body, {})
+
+
+def _table(text: bytes) -> IntegerTable | None:
+    r"""Return a table without backslashes that begins as one; None where it is not proven.
+
+    Colons and commas get the quotes of the keys next to them. Where a key had some, msgspec refuses
+    it, so the quotes in the text are those of names, and their number shows that none is missing.
+    No key is there twice and no name holds a colon or comma: there are none beyond the result's.
+    """
+    if b'{"}' in text or b'"$ref"' in text:
+        return None
+    quoted = text.replace(b":", b'":').replace(b",", b',"')
+    standard = quoted.replace(b'"":{', b'":{"').replace(b'},""', b'},"').replace(b'{"}', b"{}")
+    try:
+        numbers = _TABLE.decode(standard)
+    except ValueError:
+        return None
+    names, sizes = len(numbers), list(map(len, numbers.values()))
+    keys, filled = sum(sizes), names - sizes.count(0)
+    colons, commas = names + keys, names - 1 + keys - filled
+    is_proven = len(quoted) - len(text) == colons + commas and text.count(b'"') == 2 * names
+    return IntegerTable(numbers) if is_proven else None
+
+
+MAX_TOPICS = 100_000
+"""Topics of one broker at most; each is at least one request."""
+
+MAX_GROUPS = 100_000
+"""Consumer groups of one broker at most; each is a request too."""
+
+MAX_PROGRESS = 200_000
+"""Groups on topics with commits at one broker at most; rows of each take 25 microseconds."""
+
+MAX_QUEUES = 100_000
+"""Queues of one topic at most: a configuration with more cannot be one of a real topic."""
+
+MAX_QUEUES_OF_BROKER = 1_000_000
+"""Most queues of all topics of one broker, a bound on the cost of its response."""
+
+
+@dataclass(slots=True, frozen=True)
+class TopicConfig:
+    """The configuration of a topic on one broker.
+
+    Attributes:
+        message_type: from 5.0 on, where a user has declared it.
+        hosted: ids of the queues of a static topic (5.x) here. Clients use these ids; counts and
+            offsets of the broker belong to the queues to which they are mapped.
+    """
+
+    topic: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    message_type: str | None = None
+    hosted: tuple[int, ...] | None = None
+
+    @property
+    def queues(self) -> Sequence[int]:
+        """Ids of all queues that consumers may read, whatever the permission."""
+        return range(self.read_queues) if self.hosted is None else self.hosted
+
+    @property
+    def readable_queues(self) -> Sequence[int]:
+        """Ids of the readable queues; none without read permission."""
+        return self.queues if self.perm & 4 else ()
+
+
+@dataclass(slots=True, frozen=True)
+class SubscriptionGroupConfig:
+    """The configuration of a consumer group on one broker; ``consume_orderly`` from 5.0 on."""
+
+    consumer_group: str
+    consume_enable: bool | None
+    retry_max_times: int | None
+    which_broker_when_slow: int | None
+    consume_orderly: bool | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerOffsetTable:
+    """The progress of all groups on one broker (43).
+
+    Attributes:
+        offsets: next offset to consume, by queue id. A queue that never committed is absent, or
+            has -1, which is the broker's own sign for that.
+        pull_offsets: next offset to hand out, by queue id; None where the body has none.
+            5.5.0 sends them; 5.5.1 leaves them out again by `transient`.
+    """
+
+    offsets: dict[OffsetKey, dict[int, int]]
+    pull_offsets: dict[OffsetKey, dict[int, int]] | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumeStats:
+    """The progress of a group on one queue (208).
+
+    Attributes:
+        broker_offset: next offset to be written.
+        consumer_offset: next offset to consume; a queue that never committed shows 0 here.
+        pull_offset: next offset to hand out, never below ``consumer_offset``; None before 5.1.
+        last_consumed_at: store time of message ``consumer_offset - 1``, where it can be read.
+    """
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int | None
+    last_consumed_at: datetime | None
+
+
+@dataclass(slots=True, frozen=True)
+class Connection:
+    """One client of a group, connected to the broker that responded."""
+
+    client_id: str
+    client_address: str | None
+    language: str | None
+    version: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerConnection:
+    """A group that is online on one broker.
+
+    All fields but ``connections`` come from the last heartbeat of any member, so differences
+    between members do not show here.
+    """
+
+    connections: list[Connection]
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    subscriptions: dict[str, Subscription]
+
+
+def decode_topic_list(body: bytes) -> list[str]:
+    """Decode a body of 206 or 305."""
+    return sorted(short_texts(object_of(loads(body)).get("topicList")))
+
+
+def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
+    """Decode a 21 body."""
+    mapping = object_of(loads(body))
+    _require_at_most(MAX_TOPICS, "topics", object_of(mapping["topicConfigTable"]))
+    configs = {
+        short_text(topic): TopicConfig(
+            topic,
+            small(config["readQueueNums"]),
+            small(config["writeQueueNums"]),
+            small(config["perm"]),
+            optional(short_text, (config.get("attributes") or {}).get("message.type")),
+        )
+        for topic, config in object_of(mapping["topicConfigTable"]).items()
+    }
+    return with_mappings(configs, _mappings(mapping.get("topicQueueMappingDetailMap")))
+
+
+def decode_queue_mappings(body: bytes) -> dict[str, tuple[int, ...]]:
+    """Decode a ``topicQueueMapping.json``: by static topic, its queues on that broker."""
+    return _mappings(object_of(loads(body))["topicQueueMappingInfoMap"])
+
+
+def with_mappings(
+    configs: dict[str, TopicConfig], mappings: dict[str, tuple[int, ...]]
+) -> dict[str, TopicConfig]:
+    """Return the topics; those with mappings become static topics."""
+    static = {
+        topic: replace(configs[topic], hosted=hosted)
+        for topic, hosted in mappings.items()
+        if topic in configs
+    }
+    return configs | static
+
+
+def _require_at_most(limit: int, things: str, table: Sized) -> None:
+    if len(table) > limit:
+        raise ValueError(f"{len(table)} {things} (limit {limit})")
+
+
+def _mappings(table: Any) -> dict[str, tuple[int, ...]]:
+    return {
+        short_text(topic): tuple(map(small, object_of(mapping.get("hostedQueues") or {})))
+        for topic, mapping in object_of(table or {}).items()
+    }
+
+
+def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig]:
+    """Decode a 201 body."""
+    table = object_of(object_of(loads(body))["subscriptionGroupTable"])
+    _require_at_most(MAX_GROUPS, "groups", table)
+    return {
+        short_text(group): SubscriptionGroupConfig(
+            group,
+            optional(boolean, config.get("consumeEnable")),
+            optional(small, config.get("retryMaxTimes")),
+            optional(integer, config.get("whichBrokerWhenConsumeSlowly")),
+            optional(boolean, config.get("consumeMessageOrderly")),
+        )
+        for group, config in table.items()
+    }
+
+
+def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
+    """Decode a 28 body."""
+    table = object_of(object_of(loads(body))["table"])
+    return {str(key): text(str(value)) for key, value in table.items() if value is not None}
+
+
+def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
+    """Decode a 43 body; keys of another form than `OffsetKey` are left out, as in Java.
+
+    ``lmqOffsetTable`` of brokers with light queues is left out too: it is of groups that are light
+    themselves, and there may be one for every device.
+    """
+    mapping = object_of(loads_with_tables(body, ("offsetTable", "pullOffsetTable")))
+    pulls = mapping.get("pullOffsetTable")
+    return ConsumerOffsetTable(
+        _offset_table(mapping["offsetTable"]),
+        None if pulls is None else _offset_table(pulls),
+    )
+
+
+def decode_consumer_connection(body: bytes) -> ConsumerConnection:
+    """Decode a 203 body."""
+    mapping = object_of(loads(body))
+    connections = [
+        Connection(
+            short_text(member["clientId"]),
+            optional(short_text, member.get("clientAddr")),
+            optional(short_text, member.get("language")),
+            client_version(member.get("language"), optional(small, member.get("version"))),
+        )
+        for member in mapping.get("connectionSet") or ()
+    ]
+    table = object_of(mapping.get("subscriptionTable") or {})
+    return ConsumerConnection(
+        sorted(connections, key=lambda connection: connection.client_id),
+        optional(short_text, mapping.get("consumeType")),
+        optional(short_text, mapping.get("messageModel")),
+        optional(short_text, mapping.get("consumeFromWhere")),
+        {short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
+    )
+
+
+def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
+    """Decode a 208 body by topic and queue id."""
+    consume_stats: dict[str, dict[int, ConsumeStats]] = {}
+    for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
+        queue = dict(key)
+        consume_stats.setdefault(short_text(queue["topic"]), {})[small(queue["queueId"])] = (
+            ConsumeStats(
+                integer(value["brokerOffset"]),
+                integer(value["consumerOffset"]),
+                optional(integer, value.get("pullOffset")),
+                instant(value.get("lastTimestamp")),
+            )
+        )
+    return consume_stats
+
+
+def decode_consumer_ids(body: bytes) -> list[str]:
+    """Decode a 38 body."""
+    return sorted(short_texts(object_of(loads(body)).get("consumerIdList")))
+
+
+def _offset_table(table: Any) -> dict[OffsetKey, dict[int, int]]:
+    is_proven = isinstance(table, IntegerTable)
+    _require_at_most(MAX_PROGRESS, "groups on topics", object_of(table) if not is_proven else table)
+    known: dict[OffsetKey, dict[int, int]] = {}
+    for name, offsets in (table if is_proven else object_of(table)).items():
+        if len(name) > LONGEST_NAME:  # it holds the names of a topic and a group
+            short_text(name)
+        key = parse_offset_key(name)
+        if key:
+            known[key] = offsets
+    if not is_proven:
+        require_by_queue(known.values())
+    return known
+
+
+def subscription(topic: str, data: dict[str, Any]) -> Subscription:
+    """Decode a `SubscriptionData` object of a body."""
+    return Subscription(
+        topic,
+        optional(short_text, data.get("expressionType")),
+        optional(text, data.get("subString")),
+        sorted(short_texts(data.get("tagsSet"))),
+    )

@@ -1,0 +1,418 @@
+"""Every variable of the environment that configures Tidemark, with its type, unit and default.
+
+A process reads them once, where it starts, and passes the values on. `tidemark.settings.basics`
+reads the few that every command needs without importing this model.
+"""
+
+import os
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from tidemark.rocketmq.wire.endpoint import Networks
+from tidemark.settings.basics import BasicSettings
+from tidemark.settings.cluster_names import fault
+from tidemark.settings.errors import SettingsError
+from tidemark.settings.files import SettingsFile
+from tidemark.settings.home import DEFAULT_HOME, Home
+from tidemark.settings.machines import DEFAULT_SIZING
+from tidemark.settings.secrets import refused
+from tidemark.settings.sections import (
+    BACKFILL_HOURS,
+    MASTERS,
+    CatalogSettings,
+    HistorySettings,
+    MetricsSettings,
+    NotificationSettings,
+    ObjectStore,
+    SparkSettings,
+    holds_secret,
+)
+from tidemark.settings.variables import OLD_NAMES, PREFIX
+
+WholeNumber = Annotated[int, Field(ge=1)]
+PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MemorySize = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgtKMGT]$")]
+
+TAKES = {
+    "bool_parsing": "on or off",
+    "string_pattern_mismatch": "a number with k, m, g or t, like 2g",
+    "int_parsing": "a whole number from 1 on",
+    "int_from_float": "a whole number from 1 on",
+    "greater_than_equal": "a whole number from 1 on",
+    "float_parsing": "a number above 0",
+    "less_than_equal": "a whole number from 1 to 100",
+    "greater_than": "a number above 0",
+    "finite_number": "a number above 0",
+}
+"""Values that a variable accepts, by pydantic's type of the error."""
+
+
+def _setting(default: Any, description: str, unit: str = "", **more: Any) -> Any:
+    return Field(default, description=description, json_schema_extra={"unit": unit}, **more)
+
+
+def _home(value: Any) -> Home:
+    return value if isinstance(value, Home) else Home.of(str(value))
+
+
+class Settings(BaseSettings):
+    """All settings of the environment; a field's variable is its name behind ``TIDEMARK_``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    home: Annotated[Home, NoDecode, BeforeValidator(_home)] = Field(
+        default_factory=lambda: Home.of(DEFAULT_HOME),
+        description="Folder of all state; .tidemark unless set.",
+    )
+    namesrv: str = _setting("", "Name servers, HOST:PORT separated by ';'.")
+    cluster: str = _setting(
+        "", "What to call the cluster; without NAMESRV, which cluster of the file."
+    )
+    clusters: str = _setting("", "File of clusters; clusters.yaml in the home unless set.")
+    broker_networks: str = _setting(
+        "",
+        "Networks of name servers, brokers and proxies, e.g. 10.0.0.0/8, separated by blanks; "
+        "nothing else is connected to. Any address that is listed, unless set.",
+    )
+    rules: str = _setting("", "Alert rules, a YAML file or a folder; ready-made unless set.")
+    docs_url: str = _setting(
+        "", "Address of the documentation site, whose runbooks notifications link to."
+    )
+    health: str = _setting("", "File of health thresholds; health.yaml in the home unless set.")
+    quality: str = _setting(
+        "", "File of what expectations tolerate; quality.yaml in the home unless set."
+    )
+    expectations: str = _setting(
+        "",
+        "Folder of Great Expectations suites, named by table; expectations in the home unless set.",
+    )
+    capacity: str = _setting(
+        "", "File of what consumers run on; capacity.yaml in the home unless set."
+    )
+    notify_urls: SecretStr = _setting(
+        SecretStr(""), "Apprise addresses that receive notifications, separated by blanks."
+    )
+    digest_urls: SecretStr = _setting(
+        SecretStr(""), "Apprise addresses that receive digests, separated by blanks."
+    )
+    heartbeat_url: SecretStr = _setting(
+        SecretStr(""),
+        "Address that is called after each tick and delivery, its /fail after a failure.",
+    )
+    digest_every: str = _setting("1d", "Time between two digests, e.g. 8h or 7d.", "duration")
+    client_cores: PositiveNumber | None = _setting(
+        None, "Cores that a consumer may use; best_threads of progress.capacity needs it.", "cores"
+    )
+    client_compute_ms: PositiveNumber | None = _setting(
+        None, "Computing time of one listener call; best_threads needs it.", "milliseconds"
+    )
+    client_use_percent: Annotated[int, Field(ge=1, le=100)] = _setting(
+        round(100 * DEFAULT_SIZING.most_used),
+        "Largest use of members at the peak for which clients_needed are counted.",
+        "percent",
+    )
+    client_messages: WholeNumber = _setting(
+        DEFAULT_SIZING.fewest_messages,
+        "Fewest consumed messages that the time of a listener call is measured over.",
+        "messages",
+    )
+    raw_days: WholeNumber = _setting(7, "How long rows of raw.* are kept.", "days")
+    progress_days: WholeNumber = _setting(
+        90, "How long rows of progress.* and quality.* are kept.", "days"
+    )
+    alert_days: WholeNumber = _setting(
+        30, "How long rows of alerting.alerts are kept; incidents stay.", "days"
+    )
+    run_minutes: WholeNumber = _setting(
+        120,
+        "Longest time of a run, after which it is ended; for each day of a recomputation.",
+        "minutes",
+    )
+    backfill_hours: WholeNumber = _setting(
+        BACKFILL_HOURS,
+        "Hours that one run of a backfill from Dagster's UI computes; between two, ticks run.",
+        "hours",
+    )
+    run_history_days: WholeNumber = _setting(
+        7, "How long Dagster's history of runs is kept: their events and logs.", "days"
+    )
+    schedule: bool = _setting(False, "Whether schedules and sensors run from the start.")
+    history_days: WholeNumber = _setting(
+        30, "How far back landed snapshots are loaded and hours are recomputed.", "days"
+    )
+    timeline_hours: WholeNumber = _setting(
+        72, "How far back messages are dated; the retention of the brokers or more.", "hours"
+    )
+    thin_after_hours: WholeNumber = _setting(6, "Age from which that history is thinned.", "hours")
+    thinned_minutes: WholeNumber = _setting(
+        5, "Time that one row of thinned history covers.", "minutes"
+    )
+    gap_minutes: WholeNumber = _setting(
+        10,
+        "Longest gap between two observations that a rate is computed over.",
+        "minutes",
+        validation_alias=AliasChoices(
+            f"{PREFIX}GAP_MINUTES",
+            *(old for old, new in OLD_NAMES.items() if new == f"{PREFIX}GAP_MINUTES"),
+        ),
+    )
+    rate_seconds: WholeNumber = _setting(
+        10,
+        "Shortest time between two observations that a rate is computed over, and that health "
+        "counts as two; both reach further back over closer ones.",
+        "seconds",
+    )
+    sample_minutes: WholeNumber = _setting(
+        60, "How long a sample of tags serves for filtered lag.", "minutes"
+    )
+    spark_remote: str = _setting(
+        "",
+        "Spark Connect address, sc://HOST:PORT, of a server with Iceberg's jars. Its token is "
+        "taken from SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+    )
+    spark_master: str = _setting("", "Spark master; local[*] unless set.")
+    spark_jars: str = _setting(
+        "", "Folder with Iceberg's jars and the catalog's drivers; fetched from Maven unless set."
+    )
+    driver_host: str = _setting(
+        "", "Address at which executors on other hosts reach a driver that Tidemark starts."
+    )
+    driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
+    engine_warm_up: bool = _setting(
+        True, "Whether a new engine warms itself by ticks on made-up snapshots."
+    )
+    catalog_type: str = _setting(
+        "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
+    )
+    catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
+    state_uri: SecretStr = _setting(
+        SecretStr(""),
+        "PostgreSQL address of leases and shared state; that of a sql catalog unless set.",
+    )
+    warehouse: str = _setting(
+        "", "Where data files lie, file:///PATH or s3://BUCKET/PATH; in the home unless set."
+    )
+    landing: str = _setting(
+        "", "Where snapshots land, file:///PATH or s3://BUCKET/PATH; in the home unless set."
+    )
+    s3_endpoint: str = _setting(
+        "", "Address of the object store of s3:// places where it is not the region's own."
+    )
+    s3_region: str = _setting("us-east-1", "Region of the buckets of s3:// places.")
+    s3_path_style: bool = _setting(
+        False, "Whether the bucket stands in the path of an address and not in its host name."
+    )
+    metrics_native: bool = _setting(
+        True, "Whether /metrics has the names that brokers of RocketMQ 5.5 export."
+    )
+    metrics_exporter: bool = _setting(True, "Whether /metrics has the names of rocketmq-exporter.")
+    metrics_own: bool = _setting(True, "Whether /metrics has Tidemark's own names.")
+    metrics_queues: bool = _setting(
+        False, "Whether /metrics has a series for each queue of each group."
+    )
+    serve_token: SecretStr = _setting(
+        SecretStr(""), "Bearer token of whoever may read and act on the board."
+    )
+    serve_read_token: SecretStr = _setting(
+        SecretStr(""), "Bearer token of whoever may only read it."
+    )
+    serve_users: str = _setting(
+        "", "File of who logs in with a password: NAME:HASH:read or NAME:HASH:act a line."
+    )
+    serve_header: str = _setting(
+        "", "Header in which a trusted proxy names the person, e.g. X-Forwarded-User."
+    )
+    serve_proxies: str = _setting(
+        "",
+        "Addresses or networks of the proxies whose header is believed, separated by blanks.",
+    )
+    serve_hosts: str = _setting(
+        "",
+        "Names by which browsers reach the board behind such a proxy, separated by blanks; "
+        "loopback and addresses need none.",
+    )
+    serve_actors: str = _setting(
+        "", "Names in that header that may act, separated by blanks; * for all."
+    )
+    webserver_hosts: str = _setting(
+        "",
+        "Names by which browsers reach Dagster's pages, separated by blanks; loopback and "
+        "addresses need none.",
+    )
+    debug: bool = _setting(False, "Whether a failure of a command shows its traceback.")
+    ivy_settings: str = _setting("", "Ivy settings file for fetching the jars of the lab.")
+
+    @model_validator(mode="after")
+    def _computed_rows_outlive_raw_rows(self) -> "Settings":
+        if self.raw_days > self.progress_days:
+            raise ValueError(
+                f"{PREFIX}RAW_DAYS={self.raw_days} is more than {PREFIX}PROGRESS_DAYS="
+                f"{self.progress_days}: what is computed must stay at least as long"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _addresses_of_spark_can_be_used(self) -> "Settings":
+        if holds_secret(self.spark_remote):
+            raise ValueError(
+                f"{PREFIX}SPARK_REMOTE holds a secret, which Dagster would record: set "
+                "SPARK_CONNECT_AUTHENTICATE_TOKEN and leave it out of the address"
+            )
+        if self.spark_remote and not self.spark_remote.startswith("sc://"):
+            raise ValueError(f"{PREFIX}SPARK_REMOTE takes sc://HOST:PORT")
+        if self.spark_master and not self.spark_master.startswith(MASTERS):
+            # Spark itself ends with the trace of a Java gateway that exited.
+            raise ValueError(
+                f"{PREFIX}SPARK_MASTER takes local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
+            )
+        return self
+
+    @field_validator("cluster")
+    @classmethod
+    def _a_cluster_can_have_the_name(cls, value: str) -> str:
+        if value and (reason := fault(value)):
+            raise ValueError(reason)
+        return value
+
+    @field_validator("broker_networks")
+    @classmethod
+    def _networks_can_be_read(cls, value: str) -> str:
+        if value.strip():
+            Networks.of(value)
+        return value
+
+    @classmethod
+    def read(cls) -> "Settings":
+        """Read the environment of this process.
+
+        Raises:
+            SettingsError: with a line for each variable that cannot be used.
+        """
+        try:
+            result = cls()
+        except ValidationError as error:
+            raise SettingsError(
+                _mistake(error_details) for error_details in error.errors()
+            ) from None
+        if lines := refused(os.environ):
+            raise SettingsError(lines)
+        return result
+
+    @property
+    def basics(self) -> BasicSettings:
+        """The settings that every command needs."""
+        return BasicSettings(
+            self.home,
+            self.namesrv,
+            self.cluster,
+            self.clusters,
+            self.catalog_type,
+            bool(self.state_uri.get_secret_value()),
+            self.debug,
+        )
+
+    @property
+    def history(self) -> HistorySettings:
+        """The settings of history."""
+        return HistorySettings(
+            longest_gap=timedelta(minutes=self.gap_minutes),
+            shortest_step=timedelta(seconds=self.rate_seconds),
+            timeline_reach=timedelta(hours=self.timeline_hours),
+            thin_after=timedelta(hours=self.thin_after_hours),
+            thinned_step=timedelta(minutes=self.thinned_minutes),
+            sample_validity=timedelta(minutes=self.sample_minutes),
+            days=self.history_days,
+        )
+
+    @property
+    def health_file(self) -> SettingsFile:
+        """The file of health thresholds."""
+        return SettingsFile.of(self.home, "health.yaml", self.health)
+
+    @property
+    def quality_file(self) -> SettingsFile:
+        """The settings file of tolerances of expectations."""
+        return SettingsFile.of(self.home, "quality.yaml", self.quality)
+
+    @property
+    def expectations_folder(self) -> SettingsFile:
+        """The folder of suites that people bring."""
+        return SettingsFile.of(self.home, "expectations", self.expectations)
+
+    @property
+    def capacity_file(self) -> SettingsFile:
+        """The settings file of machines of consumers."""
+        return SettingsFile.of(self.home, "capacity.yaml", self.capacity)
+
+    @property
+    def spark(self) -> SparkSettings:
+        """The settings of Spark."""
+        return SparkSettings(
+            self.spark_remote,
+            self.spark_master,
+            self.driver_memory,
+            self.spark_jars,
+            self.driver_host,
+        )
+
+    @property
+    def catalog(self) -> CatalogSettings:
+        """The settings of the catalog that holds the tables."""
+        return CatalogSettings(
+            self.catalog_type,
+            self.catalog_uri.get_secret_value(),
+            self.warehouse,
+            ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
+            self.state_uri.get_secret_value(),
+            self.landing,
+        )
+
+    @property
+    def notifications(self) -> NotificationSettings:
+        """The settings of notifications."""
+        return NotificationSettings(
+            self.notify_urls.get_secret_value(),
+            self.digest_urls.get_secret_value(),
+            self.digest_every,
+            self.heartbeat_url.get_secret_value(),
+        )
+
+    @property
+    def metrics(self) -> MetricsSettings:
+        """The families of metrics that are exported."""
+        return MetricsSettings(
+            self.metrics_native, self.metrics_exporter, self.metrics_own, self.metrics_queues
+        )
+
+
+def variable_of(field: str) -> str:
+    """Return the variable that sets a field of `Settings`."""
+    return PREFIX + field.upper()
+
+
+def _mistake(detail: ErrorDetails) -> str:
+    if not detail["loc"]:
+        return str(detail.get("ctx", {})["error"])
+    name = str(detail["loc"][0])
+    variable = name if name.startswith(PREFIX) else variable_of(name)
+    takes = TAKES.get(detail["type"], detail["msg"])
+    return f"{variable} is {detail['input']!r}: it takes {takes}"
