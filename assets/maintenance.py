@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from assets.metadata import EVERY_HOUR, OWNERS
 from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
-from assets.replacement import write_window
 from assets.resources import LakeResource
+from assets.run import write_window
 from spark.progress.timeline import thinned
 from spark.session.configuration import SparkResource
 from tidemark.host.failures import one_line

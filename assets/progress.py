@@ -31,7 +31,7 @@ from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
 from spark.progress.topics import topics
 from tidemark.lake.clocks import Window, floor_hour
-from tidemark.lake.conditions import all_of, one_of, window_filter
+from tidemark.lake.schema import all_of, one_of, window_filter
 from tidemark.lake.tables import progress, quality, raw
 from tidemark.planning.history import window_of
 from tidemark.planning.hourly_peaks import replace_peaks

@@ -207,10 +207,10 @@ class QualityResource(dg.ConfigurableResource):
         declared: Mapping[str, tuple[Expectation, ...]],
     ) -> Mapping[str, tuple[Expectation, ...]]:
         """Return the expectations of tables as configured now; log a line for each mistake."""
-        item, mistakes = tolerances.read(Path(self.path), required=self.required)
+        entries, mistakes = tolerances.read(Path(self.path), required=self.required)
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
-        return tolerances.suites(item, declared)
+        return tolerances.suites(entries, declared)
 
     def brought(self, context: dg.AssetCheckExecutionContext) -> tuple[Brought, list[str]]:
         """Return the suites of the folder now, and their mistakes; log a line for each of these."""

@@ -19,8 +19,7 @@ from tidemark.alerting.rules.base import AppliedRule
 from tidemark.alerting.rules.model import Inhibition, Rule
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import any_of, window_filter
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, any_of, window_filter
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import typed_rows
 from tidemark.planning import history

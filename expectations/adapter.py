@@ -9,12 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.annotation_columns import DECISION
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import BroughtExpectation
 from expectations.copies import row_json
-from expectations.declarations import NAME, Expectation
+from expectations.declarations import DECISION, NAME, Expectation
 from expectations.gx_suite import frame_definition
 from expectations.validation_results import ValidationResult, outcome
 from tidemark.lake.decisions import Decision

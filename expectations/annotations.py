@@ -2,7 +2,7 @@
 
 An annotated frame has a few more columns, so that every expectation is a condition on one row and
 none has a code path of its own. Columns that need rows of other tables are added only where an
-expectation uses them. `expectations.annotation_columns` describes each column.
+expectation uses them. `expectations.declarations` describes each column.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +12,8 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from expectations.annotation_columns import (
+from expectations.copies import marked_unique, with_copies
+from expectations.declarations import (
     BULK,
     COPY,
     DISAGREEING_QUEUES,
@@ -21,9 +22,9 @@ from expectations.annotation_columns import (
     QUEUE_ROW,
     ROWS,
     USUAL_ROWS,
+    Expectation,
+    is_valid,
 )
-from expectations.copies import marked_unique, with_copies
-from expectations.declarations import Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.clocks import HOUR
 from tidemark.lake.decisions import Decision

@@ -5,15 +5,13 @@ which show over an hour only. No tick waits for it. Its own expectations have se
 because a recomputation replaces wrong rows once the mistake is corrected.
 """
 
-from expectations.annotation_columns import (
+from expectations.declarations import (
     BULK,
     DISAGREEING_QUEUES,
     LAG_OF_OFFSETS,
     LAG_OF_QUEUES,
     ROWS,
     USUAL_ROWS,
-)
-from expectations.declarations import (
     Expectation,
     at_least,
     between,
@@ -24,13 +22,11 @@ from expectations.declarations import (
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE
 from tidemark.lake.tables import TABLES
-from tidemark.model.assignments import AssignmentState
-from tidemark.model.consumption import ConsumeMode
+from tidemark.model.consumers import AssignmentState, ConsumeMode
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, NotificationStatus, Severity
-from tidemark.model.queues import EventKind
+from tidemark.model.queues import EventKind, UnreadableReason
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
-from tidemark.model.topics import UnreadableReason
 
 FEW_ROWS = 20
 """Fewest rows of a cluster for a comparison, as a few rows are added or removed at any time."""

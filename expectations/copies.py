@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
-from expectations.annotation_columns import CONFLICT, COPIES, COPY, DECISION
+from expectations.declarations import CONFLICT, COPIES, COPY, DECISION
 from tidemark.lake.decisions import DROPPED, RELEASED, Decision
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import TABLES

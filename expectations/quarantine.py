@@ -7,10 +7,9 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.annotation_columns import DECISION
 from expectations.annotations import annotate
 from expectations.copies import row_json
-from expectations.declarations import Expectation, is_valid
+from expectations.declarations import DECISION, Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.decisions import Decision
 

@@ -4,8 +4,8 @@ A row that cannot be a measurement violates an expectation of severity ``quarant
 offset invariant of ``progress.queues`` is a measurement and has ``warn``, so its row stays visible.
 """
 
-from expectations.annotation_columns import QUEUE_ROW
 from expectations.declarations import (
+    QUEUE_ROW,
     BuiltIn,
     Expectation,
     at_least,

@@ -21,7 +21,7 @@ from tests.support.notification_servers import mailbox, serve
 from tests.support.scrape import scraped
 from tidemark.alerting.delivery.channels import AppriseChannel, Channel, LogChannel
 from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
-from tidemark.alerting.delivery.mentions import without_mentions
+from tidemark.alerting.delivery.messages import without_mentions
 from tidemark.alerting.delivery.templates import Words
 from tidemark.board.application import application
 from tidemark.board.store import Store

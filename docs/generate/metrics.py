@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from docs.generate.markdown import code, page, table
-from tidemark.board.metrics.declaration import FAMILIES, Metric, Source, metrics_of
 from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.board.metrics.exposition import FAMILIES, Metric, Source, metrics_of
 from tidemark.settings.environment import variable_of
 
 EXPRESSIONS = Path(__file__).parents[2] / "deploy" / "prometheus" / "known-expressions.yml"

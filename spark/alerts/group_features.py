@@ -16,10 +16,10 @@ from spark.columns import with_new
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
-from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import EventKind
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.settings.constants import MEMORY
+from tidemark.settings.sections import MEMORY
 
 GROWTH = "_growth"
 """Ending of a column that holds the growth of the column named before it."""

@@ -19,7 +19,7 @@ from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_user
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumers import AssignmentState
 from tidemark.rocketmq.allocation import (
     AVG,
     AVG_BY_CIRCLE,

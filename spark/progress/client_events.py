@@ -19,7 +19,7 @@ from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import EventKind
 
 PULL_EXPIRES = timedelta(seconds=120)

@@ -4,7 +4,7 @@ The first true rule gives the state. `RULES_OF_TROUBLE` and `RULES_OF_CALM` are 
 `tidemark.settings.health.Thresholds` has the thresholds, and `spark.progress.health_reasons` the
 words.
 
-Health follows from the last `tidemark.settings.constants.OBSERVATIONS` observations of a group on a
+Health follows from the last `tidemark.settings.sections.OBSERVATIONS` observations of a group on a
 topic and from nothing before them, so a tick that reads only these and a backfill of a year give
 the same rows.
 
@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from spark.columns import inside, matches, milliseconds, with_new
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
-from spark.progress.group_progress import group_progress, in_observations
+from spark.progress.group_sums import group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import queue_progress

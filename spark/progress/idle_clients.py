@@ -9,7 +9,7 @@ from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, of_users
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.assignments import IdleReason
+from tidemark.model.consumers import IdleReason
 from tidemark.rocketmq import names
 from tidemark.rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 

@@ -1,4 +1,4 @@
-"""Keys of the rows of ``progress.*``: groups, their topics and their queues."""
+"""Keys of the rows of ``progress.*``, and which topics and groups are users' own."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F

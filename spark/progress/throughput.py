@@ -17,7 +17,7 @@ from spark.columns import SNAPSHOT, inside, milliseconds, steady_sum
 from spark.progress.slave_reads import slave_reads
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
-from tidemark.planning.counter_windows import STATS_WINDOWS
+from tidemark.planning.observation_steps import STATS_WINDOWS
 
 RATES = ("produce_tps", "consume_tps", "pull_tps")
 
@@ -95,7 +95,7 @@ def throughput(
         queue_offsets: valid rows of ``raw.queue_offsets``, of the window and of the snapshots that
             `starts` names.
         queues: ``progress.queues`` of the same snapshots.
-        starts: one row per `tidemark.planning.counter_windows.CounterWindow`.
+        starts: one row per `tidemark.planning.observation_steps.CounterWindow`.
         brokers: ``raw.brokers`` of the window.
         window: the window to compute.
 

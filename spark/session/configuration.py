@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark.session.packages import fetched_once, jars_config
 from spark.session.reaching import UnreachableError, admitted, impatient, quiet, reach, reach_master
-from tidemark.host.java import path_of, version_of
+from tidemark.host.processes import java_tool, java_version
 from tidemark.lake.catalog import NAME
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.settings.home import Home
@@ -113,10 +113,10 @@ def require_java() -> None:
     Raises:
         UnreachableError: there is none, or Spark does not run on it.
     """
-    path = path_of("java")
+    path = java_tool("java")
     if path is None:
         raise UnreachableError(f"no java on PATH or in JAVA_HOME: {REMEDY}")
-    version = version_of(path)
+    version = java_version(path)
     if version is None or not OLDEST <= version <= NEWEST:
         shown = f"Java {version}" if version else "no Java of a known version"
         raise UnreachableError(f"{path} is {shown}, on which Spark does not run: {REMEDY}")

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from assets.replacement import write_window
+from assets.run import write_window
 from spark.session.engine import TOKEN
 from tests.support.homes import ROOT, environment
 from tests.support.lake_copies import copied
@@ -22,7 +22,7 @@ TABLE = progress.TIMELINE
 
 STOPPED = """
 import os, signal, sys
-from assets.replacement import write_window
+from assets.run import write_window
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.host.failures import one_line

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from assets.maintenance import maintenance, thin
 from assets.reader import read_windows
-from assets.replacement import write_window
 from assets.resources import LakeResource
+from assets.run import write_window
 from tests.support.table_rows import frame, minute
 from tidemark.host.failures import RefusedError
 from tidemark.host.leases import LostError

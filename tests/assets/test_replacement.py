@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from assets.replacement import clear_window, write_window
+from assets.run import clear_window, write_window
 from tests.support.table_rows import NOON, arrow, frame, minute, minutes
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from tests.support import board_home
 from tests.support.scrape import Samples, scraped, value
 from tidemark.board.application import application
-from tidemark.board.scrape import MetricsKeeper
+from tidemark.board.metrics.feed import MetricsKeeper
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, raw

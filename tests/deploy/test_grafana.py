@@ -6,8 +6,8 @@ import re
 import pytest
 
 from docs.generate.grafana import FOLDER, dashboards, expressions
-from tidemark.board.metrics.declaration import metrics_of
 from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.board.metrics.exposition import metrics_of
 
 MADE = dashboards()
 LABELS = {metric.name: set(source.labels) for source, metric in metrics_of(SOURCES)}

@@ -14,8 +14,8 @@ from tests.support import board_home, metrics_home
 from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, until
 from tests.support.served import served
 from tidemark.board.application import application
-from tidemark.board.metrics.declaration import metrics_of
 from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.board.metrics.exposition import metrics_of
 from tidemark.board.store import Store
 from tidemark.lake.catalog import CatalogConfig, Lake
 from tidemark.settings.home import Home

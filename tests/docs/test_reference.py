@@ -12,8 +12,8 @@ from docs.generate.pages import pages
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.metrics.declaration import metrics_of
 from tidemark.board.metrics.endpoint import SOURCES
+from tidemark.board.metrics.exposition import metrics_of
 from tidemark.cli.main import COMMANDS
 from tidemark.lake.schema import type_text
 from tidemark.lake.tables import TABLES

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from expectations.adapter import validate
-from expectations.annotation_columns import LAG_OF_OFFSETS
 from expectations.audit_suites import AUDIT_ONLY
+from expectations.declarations import LAG_OF_OFFSETS
 from tests.conftest import chosen_version
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.grpc_clients import GrpcClients

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidemark.embedded import warming
-from tidemark.embedded.warming import warm
+from tidemark.embedded import run_services
+from tidemark.embedded.run_services import warm
 from tidemark.lake.tables import TABLES
 
 pytestmark = pytest.mark.spark
@@ -21,6 +21,6 @@ def test_ticks_of_a_new_engine_leave_no_trace(warm_home, spark_engine):
 
 
 def test_an_engine_that_cannot_be_warmed_is_only_cold(warm_home, spark_engine, monkeypatch):
-    monkeypatch.setattr(warming, "MODULE", "orchestration.no_such_ticks")
+    monkeypatch.setattr(run_services, "MODULE", "orchestration.no_such_ticks")
     assert not warm(warm_home.home, spark_engine, rows=0)
     assert not (warm_home.home.engine / "warming").exists()

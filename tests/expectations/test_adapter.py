@@ -403,7 +403,7 @@ def test_sample_of_a_brought_expectation_is_json(tmp_path: Path, spark: SparkSes
 
 @pytest.mark.slow
 def test_missing_metric_is_never_a_success() -> None:
-    from expectations.gx_row_expectation import ExpectRowsToHold
+    from expectations.gx_suite import ExpectRowsToHold
 
     with pytest.raises(KeyError):
         ExpectRowsToHold(condition="true")._validate({})

@@ -8,10 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.adapter import validate
-from expectations.annotation_columns import LAG_OF_OFFSETS
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS, AUDIT_ONLY
-from expectations.declarations import structural
+from expectations.declarations import LAG_OF_OFFSETS, structural
 from tests.support.table_rows import frame
 from tidemark.lake.tables import TABLES
 

@@ -12,8 +12,8 @@ import pytest
 from tidemark.host.failures import DamagedError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import one_of
 from tidemark.lake.query import QueryError, select
+from tidemark.lake.schema import one_of
 from tidemark.lake.table_versions import OlderTablesError, create
 from tidemark.lake.tables import TABLES, alerting, progress, raw
 from tidemark.lake.upgrading import upgrade

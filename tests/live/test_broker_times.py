@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tidemark.live import broker_times
-from tidemark.live.broker_times import Limits, requested, requests_needed
+from tidemark.live.broker_times import Limits, StoreTime, requested, requests_needed, undated
 from tidemark.live.history_times import remove_skew
 from tidemark.live.lag import group_rows
-from tidemark.live.store_times import StoreTime, undated
 from tidemark.rocketmq.admin.deep_requests import TimeSpan
 from tidemark.rocketmq.names import OffsetKey
 from tidemark.rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot

@@ -12,9 +12,16 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.tables import TABLES
 from tidemark.live import broker_times, history_times, lag
+from tidemark.live.broker_times import (
+    Observation,
+    Step,
+    StoreTime,
+    StoreTimes,
+    group_queue,
+    undated,
+)
 from tidemark.live.history_times import Limits, read
 from tidemark.live.lag import group_rows
-from tidemark.live.store_times import Observation, Step, StoreTime, StoreTimes, group_queue, undated
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.settings.basics import BasicSettings

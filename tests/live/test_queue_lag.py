@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tidemark.live.broker_times import StoreTime, StoreTimes, group_queue
 from tidemark.live.consume_modes import Consumed
 from tidemark.live.queue_lag import advanced, is_measurement, queue_row
-from tidemark.live.store_times import StoreTime, StoreTimes, group_queue
 from tidemark.rocketmq.consume_modes import Kind
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset
 

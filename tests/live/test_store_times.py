@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.live.store_times import Observation, Step, StoreTime, undated
+from tidemark.live.broker_times import Observation, Step, StoreTime, undated
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from tests.support.loaded_snapshots import TICK, at, load, name, of_files, snapshot
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import raw
-from tidemark.planning.counter_windows import CounterWindow
+from tidemark.planning.observation_steps import CounterWindow
 from tidemark.planning.run_plan import plan_run
 
 

@@ -10,8 +10,8 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality, raw
 from tidemark.planning.recent_observations import Observation
 from tidemark.planning.run_plan import RunPlan, plan_run
-from tidemark.settings.constants import MEMORY
 from tidemark.settings.environment import Settings
+from tidemark.settings.sections import MEMORY
 
 
 def test_the_previous_observation_is_the_newest_before_the_window(lake):

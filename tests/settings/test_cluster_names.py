@@ -13,8 +13,7 @@ from tidemark.collection.snapshots import NeverReachedError, take_snapshots
 from tidemark.host.shared import Shared
 from tidemark.lake.landing import folder, land, landed
 from tidemark.rocketmq.records import Snapshot
-from tidemark.settings.cluster_names import fault
-from tidemark.settings.clusters import Cluster, configured
+from tidemark.settings.clusters import Cluster, configured, fault_of_name
 from tidemark.settings.environment import Settings
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
@@ -26,7 +25,7 @@ BAD = [LONG, "c" * 101, " ", "%" * 90, "\u96c6" * 90, "bad\udcff"]
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_name_lands(tmp_path, name):
-    assert fault(name) is None
+    assert fault_of_name(name) is None
     snapshot = Snapshot(name, "remote", datetime(2026, 11, 1, tzinfo=UTC))
     land(Home.of(tmp_path), snapshot)
     assert [item.cluster for item in landed(Home.of(tmp_path))] == [name]

@@ -1,4 +1,4 @@
-"""Authentication and rights of requests to the board, checked before any route runs.
+"""Origins, authentication and rights of requests to the board, checked before any route runs.
 
 On the loopback interface no login is needed unless one is configured. A token, a user of the file,
 or the header of a trusted proxy names the person; reading and acting are separate rights.
@@ -14,9 +14,80 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tidemark.board.origins import SAFE, is_known, is_local, is_own_change, is_own_read
 from tidemark.board.passwords import Passwords, TooManyAttemptsError
 from tidemark.board.responses import problem, strict_headers
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+
+OWN_SITES = ("same-origin", "none")
+"""``Sec-Fetch-Site`` of a request of our own pages, or of the person who typed the address.
+``same-site`` is another port of this machine, which may serve a page of another user."""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_local(host: str) -> bool:
+    """Return whether a ``Host`` header names the loopback interface."""
+    return is_loopback(_name(host))
+
+
+def is_known(host: str, names: frozenset[str]) -> bool:
+    """Return whether a ``Host`` header is an address, loopback, or one of some names.
+
+    An address cannot be pointed elsewhere, so it needs no permission.
+
+    Args:
+        host: value of the header.
+        names: names in lower case, without ports.
+    """
+    name = _name(host)
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return name == "localhost" or name in names
+    return True
+
+
+def is_own_change(headers: Headers) -> bool:
+    """Return whether a change does not come from a foreign page."""
+    return headers.get("sec-fetch-site", OWN_SITES[0]) in OWN_SITES and _is_own_origin(headers)
+
+
+def is_own_read(headers: Headers, *, page: bool) -> bool:
+    """Return whether a request that reads is no part of a page elsewhere.
+
+    A link on another page may lead to a page of ours: the browser shows it, and the other page
+    learns nothing of it.
+
+    Args:
+        headers: of the request.
+        page: whether the address is a page that links may lead to.
+    """
+    if not _is_own_origin(headers):
+        return False
+    if headers.get("sec-fetch-site", OWN_SITES[0]) in OWN_SITES:
+        return True
+    is_link = headers.get("sec-fetch-mode") == "navigate"
+    return page and is_link and headers.get("sec-fetch-dest") == "document"
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    """Return whether a request states no origin, or that of the host it is sent to."""
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
+
+
+def _name(host: str) -> str:
+    """Return the name of a ``Host`` header in lower case, without its port."""
+    return (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+
 
 OPEN_PATHS = ("/healthz",)
 """Paths that need no login, because they state only that the process is up."""

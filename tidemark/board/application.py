@@ -1,4 +1,4 @@
-"""The HTTP application: its addresses, and the response to every failure."""
+"""The HTTP application: its addresses, probes, changes as events, the response to every failure."""
 
 import asyncio
 import logging
@@ -17,11 +17,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import StreamingResponse
 from starlette.staticfiles import StaticFiles
 
-from tidemark.board import scrape
 from tidemark.board.access import AccessMiddleware, Login, Person
 from tidemark.board.api import clusters, events, group, groups, incidents, plan, topics
 from tidemark.board.dependencies import TheStore, only_known_parameters, readable
 from tidemark.board.live_snapshots import LiveSnapshots
+from tidemark.board.metrics import feed
+from tidemark.board.metrics.feed import MetricsKeeper
 from tidemark.board.middleware import HeadMiddleware, Limits, LimitsMiddleware, SegmentsMiddleware
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import group as group_page
@@ -29,7 +30,6 @@ from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
 from tidemark.board.pages import layout, now, overview, preferences, tables
 from tidemark.board.responses import Problem, ProblemError, json_response, problem, strict_headers
-from tidemark.board.scrape import MetricsKeeper
 from tidemark.board.store import Store
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.settings.clusters import Cluster
@@ -169,7 +169,7 @@ def _include_routes(app: FastAPI) -> None:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probe_routes)
-    app.include_router(scrape.router)
+    app.include_router(feed.router)
     app.include_router(change_routes)
     for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
         app.include_router(module.router)

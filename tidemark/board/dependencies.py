@@ -48,10 +48,10 @@ async def only_known_parameters(request: Request) -> None:
     Raises:
         ProblemError: naming the parameter, and those that there are.
     """
-    route, item = request.scope["route"], request.app.state.query_parameters
-    if route.endpoint not in item:
-        item[route.endpoint] = query_parameters(route)
-    known = item[route.endpoint]
+    route, parameters = request.scope["route"], request.app.state.query_parameters
+    if route.endpoint not in parameters:
+        parameters[route.endpoint] = query_parameters(route)
+    known = parameters[route.endpoint]
     given: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:

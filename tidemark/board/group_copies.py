@@ -24,8 +24,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables import progress
 from tidemark.planning.history import loaded_snapshots, remembered
-from tidemark.settings.durability import sync_file
-from tidemark.settings.home import remove_unfinished, unfinished
+from tidemark.settings.home import remove_unfinished, sync_file, unfinished
 
 NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
 """Numbers of ``progress.groups`` that are copied."""

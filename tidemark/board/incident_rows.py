@@ -1,24 +1,70 @@
-"""Incidents as the API and the pages show them: their row, with the evidence decoded."""
+"""Incidents as the API and the pages show them: their row, severity, and the evidence decoded."""
 
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.alerting.delivery.notification_log import notifications_of
 from tidemark.alerting.delivery.silences import Silence, SilenceError, silences
 from tidemark.alerting.incidents.actions import NoSuchIncidentError, incident_of
-from tidemark.alerting.incidents.as_of import notifications_as_of, row_as_of
 from tidemark.alerting.incidents.incident import OPEN, with_evidence, with_notifications
+from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
 from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
 from tidemark.host.state import State
 from tidemark.lake.catalog import Lake
-from tidemark.lake.schema import STRING_MAP, Column
-from tidemark.lake.tables import alerting
+from tidemark.lake.schema import BIGINT, STRING_MAP, Column
+from tidemark.lake.tables import alerting, progress
 from tidemark.lake.typed_rows import dict_rows, plain_rows
+from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, Severity
+
+WORST_FIRST = (
+    Health.LOSING, Health.BLOCKED, Health.STALLED, Health.STOPPED, Health.UNSUBSCRIBED,
+    Health.FALLING_BEHIND, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK,
+)  # fmt: skip
+"""States of health by what they ask of a person.
+
+UNKNOWN follows what is certainly wrong: one unreachable broker makes many groups unknown at once,
+which would hide the few that lose messages.
+"""
+
+TROUBLE = WORST_FIRST[:7]
+"""States that somebody has to look at."""
+
+SEVERITY = "severity"
+LONGEST = 10**13
+"""Milliseconds that no delay reaches: places of one state are below its multiple."""
+
+GROUPS = replace(
+    progress.GROUPS,
+    columns=(
+        *progress.GROUPS.columns,
+        Column(SEVERITY, BIGINT, "place among groups: state of health, then longest delay"),
+    ),
+)
+"""The columns of `with_severity`."""
+
+
+def with_severity(rows: pa.Table) -> pa.Table:
+    """Return rows of ``progress.groups`` with `SEVERITY`, the worst first in ascending order.
+
+    A group without a known delay precedes the others of its state: it may be the worst of them.
+    """
+    states = pa.array(WORST_FIRST)
+    place = pc.fill_null(  # pyright: ignore
+        pc.index_in(rows["health"], value_set=states),  # pyright: ignore
+        WORST_FIRST.index(Health.UNKNOWN),
+    )
+    delay = pc.fill_null(rows["delay_ms"], LONGEST - 1)  # pyright: ignore
+    delay = pc.min_element_wise(delay, pa.scalar(LONGEST - 1, pa.int64()))  # pyright: ignore
+    of_state = pc.multiply(place.cast(pa.int64()), LONGEST)  # pyright: ignore
+    within = pc.subtract(pa.scalar(LONGEST - 1, pa.int64()), delay)  # pyright: ignore
+    return rows.append_column(SEVERITY, pc.add(of_state, within))  # pyright: ignore
+
 
 SEVERITIES = tuple(Severity)
 STATES = (*OPEN, IncidentState.RESOLVED)

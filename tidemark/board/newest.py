@@ -1,4 +1,4 @@
-"""The newest rows of tables by cluster, as they are read into memory.
+"""The newest rows of tables by cluster, as they are read into memory, and their age.
 
 Tables are read in three ways: the rows of each cluster's newest computed snapshot; the newest rows
 of each group, for tables that only deep snapshots fill; and all rows of the last hours.
@@ -14,13 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression, EqualTo
 
-from tidemark.alerting.incidents.as_of import row_as_of
 from tidemark.alerting.incidents.incident import OPEN
+from tidemark.alerting.incidents.repository import row_as_of
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.conditions import all_of, any_of, earlier_than, not_before, one_of, window_filter
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import (
+    Table,
+    all_of,
+    any_of,
+    earlier_than,
+    not_before,
+    one_of,
+    window_filter,
+)
 from tidemark.lake.tables import alerting, progress, quality, raw
 from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource
 

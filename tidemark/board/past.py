@@ -1,4 +1,4 @@
-"""Rows of a past window, selected by the values of columns."""
+"""Rows of a past window or instant, selected by the values of columns."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import EqualTo
 
-from tidemark.alerting.incidents.as_of import row_as_of
+from tidemark.alerting.incidents.repository import row_as_of
 from tidemark.board.data_files import DataFiles
 from tidemark.board.newest import Newest, clusters_at, of_cluster, read_rows
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.conditions import all_of, earlier_than, window_filter
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, all_of, earlier_than, window_filter
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.planning.history import (
     COLUMNS,

@@ -1,4 +1,4 @@
-"""Responses: JSON of rows, problems as RFC 9457 describes them, and headers of all responses."""
+"""Responses: JSON of rows, problems as RFC 9457 describes them, headers of all responses."""
 
 import math
 from collections.abc import Mapping

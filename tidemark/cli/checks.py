@@ -1,4 +1,4 @@
-"""One check of `tidemark doctor`: it ends in time, with a line for each mistake."""
+"""The checks of `tidemark doctor`: each ends in time, with a line for each mistake."""
 
 import re
 import shutil

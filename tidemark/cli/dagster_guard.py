@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemark.board.origins import SAFE, is_known, is_own_change, is_own_read
+from tidemark.board.access import SAFE, is_known, is_own_change, is_own_read
 
 GRAPHQL = "/graphql"
 """Path of Dagster's API, after any prefix; queries, mutations and subscriptions go there."""

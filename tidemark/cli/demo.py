@@ -15,8 +15,7 @@ from typing import Any
 
 import dagster as dg
 
-from orchestration.instance.files import prepare
-from orchestration.instance.storage import opened_storage
+from orchestration.instance.files import opened_storage, prepare
 from orchestration.jobs import TICK
 from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, start, stop
 from tidemark.cli.errors import CommandError

@@ -17,8 +17,7 @@ from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.wire.endpoint import split_endpoint
-from tidemark.settings.cluster_names import fault
-from tidemark.settings.clusters import Cluster, configured
+from tidemark.settings.clusters import Cluster, configured, fault_of_name
 from tidemark.settings.home import Home
 
 
@@ -127,7 +126,7 @@ def targeted_snapshot(
             f"{lines[0] if lines else cluster.key}; check the address with: tidemark doctor "
             f"--namesrv {servers}"
         )
-    if reason := fault(snapshot.cluster):
+    if reason := fault_of_name(snapshot.cluster):
         raise CommandError(f"{cluster.key}: {reason}; {NAME_IT}")
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)

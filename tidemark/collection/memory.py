@@ -14,7 +14,7 @@ from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import Remembered
 from tidemark.rocketmq.wire.client import MAX_CONNECTIONS
 from tidemark.settings.clusters import Cluster
-from tidemark.settings.constants import MEMORY
+from tidemark.settings.sections import MEMORY
 
 
 def use_system_allocator() -> None:

@@ -28,8 +28,7 @@ from tidemark.rocketmq.records import Problem, Snapshot
 from tidemark.rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.typed_values import whole_milliseconds
-from tidemark.settings.cluster_names import fault
-from tidemark.settings.clusters import Cluster
+from tidemark.settings.clusters import Cluster, fault_of_name
 from tidemark.settings.errors import SettingsError
 
 T = TypeVar("T")
@@ -201,7 +200,7 @@ async def _take_snapshot(
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-    if reason := fault(snapshot.cluster):
+    if reason := fault_of_name(snapshot.cluster):
         raise NeverReachedError(f"{cluster.key}: {reason}; {NAME_IT}")
     await asyncio.to_thread(memory.learn, snapshot, deep is not None, **taken)
     return snapshot
@@ -230,7 +229,7 @@ def take_snapshots(
         LeaseError: leases cannot be had.
         OSError: the memory cannot be written.
     """
-    exceptions: list[Snapshot | BaseException] = []
+    outcomes: list[Snapshot | BaseException] = []
 
     async def take_all() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
@@ -238,15 +237,17 @@ def take_snapshots(
             take_snapshot(shared, cluster, priority_groups, read, since)
             for cluster in sharing_descriptors(clusters)
         )
-        exceptions.extend(await asyncio.gather(*tasks, return_exceptions=True))
+        outcomes.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(take_all())
-    snapshots = [item for item in exceptions if isinstance(item, Snapshot)]
-    elsewhere = [item for item in exceptions if isinstance(item, CollectedElsewhereError)]
+    snapshots = [outcome for outcome in outcomes if isinstance(outcome, Snapshot)]
+    elsewhere = [outcome for outcome in outcomes if isinstance(outcome, CollectedElsewhereError)]
     for error in elsewhere:
         report(str(error))
     errors = [
-        item for item in exceptions if isinstance(item, BaseException) and item not in elsewhere
+        outcome
+        for outcome in outcomes
+        if isinstance(outcome, BaseException) and outcome not in elsewhere
     ]
     fatal = [error for error in errors if not isinstance(error, NeverReachedError)]
     for error in fatal or (errors if not snapshots and not elsewhere else ()):

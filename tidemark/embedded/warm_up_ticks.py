@@ -1,6 +1,6 @@
 """The ticks that warm up a new engine, in a process like those of real ticks.
 
-``python -m tidemark.embedded.warm_up_ticks HOME ROWS``; `tidemark.embedded.warming` starts it.
+``python -m tidemark.embedded.warm_up_ticks HOME ROWS``; `tidemark.embedded.run_services` starts it.
 """
 
 import os
@@ -8,8 +8,8 @@ import sys
 from datetime import UTC, datetime
 
 from orchestration import in_process
+from tidemark.embedded.run_services import DONE
 from tidemark.embedded.synthetic_snapshots import SyntheticCluster
-from tidemark.embedded.warming import DONE
 from tidemark.lake.clocks import HOUR, floor_hour
 from tidemark.lake.landing import land
 from tidemark.settings.environment import Settings

@@ -1,16 +1,38 @@
-"""The identity of a process: its id and its start, so that a reused id is another process.
+"""The identity of a process, so that a reused id is another one, and the Java of the machine.
 
 The module uses nothing of Tidemark, so that the lab may use it too.
 """
 
 import os
+import re
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import psutil
+
+SECONDS = 60
+
+
+def java_tool(tool: str) -> str | None:
+    """Return the path of ``java`` or ``javac``, from ``JAVA_HOME``, else from ``PATH``."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(tool, path=str(Path(home) / "bin") if home else None)
+
+
+def java_version(path: str) -> int | None:
+    """Return the feature version of a tool, 17 of 17.0.15; None where it prints none."""
+    done = subprocess.run(
+        [path, "-version"], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    # `openjdk version "17.0.15"`, `javac 17.0.15`, and `"1.8.0_292"` before Java 9.
+    version = re.search(r'(?:version "|javac )(?:1\.)?(\d+)', done.stdout + done.stderr)
+    return int(version[1]) if version else None
+
 
 SAME_START_SECONDS = 2.0
 """Largest difference between two readings of the same start.

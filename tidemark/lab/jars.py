@@ -1,4 +1,4 @@
-"""The jars of a RocketMQ version, fetched once from Maven Central and cached for this user.
+"""Java, and the jars of a RocketMQ version, fetched once and cached for this user.
 
 They are resolved by the Ivy that ships inside pyspark, so neither Maven nor a download page is
 needed. Behind a proxy or a mirror, name an Ivy settings file in ``TIDEMARK_IVY_SETTINGS``.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tidemark.host.java import path_of, version_of
+from tidemark.host.processes import java_tool, java_version
 from tidemark.lab.layout import LabError
 
 OLDEST = 17
@@ -30,12 +30,12 @@ def find(tool: str) -> str:
     Raises:
         LabError: there is none, or it is older than Java 17.
     """
-    path = path_of(tool)
+    path = java_tool(tool)
     if path is None:
         home = os.environ.get("JAVA_HOME")
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         raise LabError(f"no {tool} {where}: {INSTALL}")
-    version = version_of(path)
+    version = java_version(path)
     if version is None or version < OLDEST:
         shown = f"Java {version}" if version else "no version"
         raise LabError(f"{path} is too old ({shown}): {INSTALL}")

@@ -1,4 +1,4 @@
-"""The nodes of a lab and their ports. Pure: nothing is started or opened here.
+"""The nodes of a lab, their ports, and the file of its state. Nothing is started here.
 
 With port base P:
 

@@ -22,12 +22,11 @@ from tidemark.host.leases import TABLES, Lease
 from tidemark.host.shared import Shared
 from tidemark.lake.catalog_config import SQLITE_JOURNAL, CatalogConfig
 from tidemark.lake.clocks import HOUR, Window, floor_hour
-from tidemark.lake.conditions import any_of, window_filter
 from tidemark.lake.damaged_files import FREE, usable
 from tidemark.lake.durable_tables import sync_versions
 from tidemark.lake.landing_places import Disk
 from tidemark.lake.pyiceberg_patches import keep_metadata, transaction, was_put_back
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, any_of, window_filter
 from tidemark.lake.table_versions import OlderTablesError, all_exist, pending, require_present
 from tidemark.settings.home import Home
 

@@ -1,4 +1,4 @@
-"""Bounds of credible instants, because clocks of hosts differ and some are wrong by years.
+"""Windows of time, and bounds of credible instants, because some clocks are wrong by years.
 
 All code that chooses the newest row, or plans by instants that another host wrote, uses them.
 """

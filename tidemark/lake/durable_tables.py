@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
-from tidemark.settings.durability import DurableFile, sync_file
+from tidemark.settings.home import DurableFile, sync_file
 from tidemark.settings.sections import FILE
 
 

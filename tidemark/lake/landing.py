@@ -23,7 +23,7 @@ from tidemark.lake.tables import TABLES
 from tidemark.lake.typed_rows import arrow_array
 from tidemark.rocketmq import records
 from tidemark.rocketmq.records import Snapshot
-from tidemark.settings.cluster_names import fault
+from tidemark.settings.clusters import fault_of_name
 from tidemark.settings.home import Home
 
 Place = Landing | Home
@@ -108,7 +108,7 @@ def has_landed(place: Place, snapshot: Snapshot) -> bool:
 
 def fault_of_names(snapshot: Snapshot) -> str | None:
     """Return why a snapshot cannot land by its names, in a few words; None where it can."""
-    if reason := fault(snapshot.cluster):
+    if reason := fault_of_name(snapshot.cluster):
         return reason
     if len(folder_name(snapshot.snapshot_id).encode()) > LONGEST_FOLDER:
         return f"a name of {len(snapshot.part or '')} characters is too long for a path"

@@ -23,11 +23,10 @@ from tidemark.host.failures import RefusedError
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import all_of, one_of, window_filter
 from tidemark.lake.damaged_files import usable
 from tidemark.lake.landing import Landed, bound_aside, folders, set_aside
 from tidemark.lake.retention import too_old_to_load
-from tidemark.lake.schema import Table, type_text
+from tidemark.lake.schema import Table, all_of, one_of, type_text, window_filter
 from tidemark.lake.tables import TABLES, raw
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 

@@ -9,9 +9,8 @@ from pyiceberg.expressions import BooleanExpression, IsNull
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
-from tidemark.lake.conditions import not_before, window_filter
 from tidemark.lake.damaged_files import damaged
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, not_before, window_filter
 
 ISOLATED = (
     "SET TimeZone = 'UTC'",

@@ -22,10 +22,10 @@ from sqlalchemy.orm import Session
 from tidemark.host.leases import RUN
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR
-from tidemark.lake.conditions import not_before
 from tidemark.lake.damaged_files import UNUSABLE
 from tidemark.lake.durable_tables import added_files, path_of, sync_files
 from tidemark.lake.landing import folders
+from tidemark.lake.schema import not_before
 from tidemark.lake.table_versions import OlderTablesError
 from tidemark.lake.tables import TABLES, progress, raw
 

@@ -1,4 +1,4 @@
-"""Retention of rows, and the instant since which raw rows are complete."""
+"""Retention and maintenance of tables: removal, compaction, expiry of snapshots."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,9 +11,8 @@ from pyiceberg.table import Table as IcebergTable
 from tidemark.host.state import State
 from tidemark.lake.catalog import NAME, Lake
 from tidemark.lake.clocks import HOUR, Window, floor_hour
-from tidemark.lake.conditions import earlier_than
 from tidemark.lake.landing import Landed, days, folders
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, earlier_than
 from tidemark.lake.tables import alerting, progress, raw
 
 FILES = 5

@@ -1,13 +1,17 @@
-"""Declarations of tables and columns, and the schemas derived from them.
+"""Declarations of tables and columns, the schemas derived from them, and conditions on rows.
 
 Arrow types are the one type language of the declarations: Arrow, Iceberg, Spark and the text shown
 to people are all derived from them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+
+from tidemark.lake.clocks import Window
 
 BIGINT = pa.int64()
 INT = pa.int32()
@@ -106,3 +110,33 @@ def type_text(kind: pa.DataType) -> str:
     if kind not in names:
         raise TypeError(f"no spelling for the Arrow type {kind}")
     return names[kind]
+
+
+def window_filter(table: Table, window: Window) -> BooleanExpression:
+    """Return the condition that the table's instant lies in a window."""
+    return all_of(not_before(table.instant, window.start), earlier_than(table.instant, window.end))
+
+
+def one_of(column: str, values: Iterable[str]) -> BooleanExpression:
+    """Return the condition that a column has one of some values."""
+    return In(column, set(values))  # pyright: ignore
+
+
+def not_before(column: str, instant: datetime) -> BooleanExpression:
+    """Return the condition that a column is an instant or later."""
+    return GreaterThanOrEqual(column, instant.isoformat())  # pyright: ignore
+
+
+def earlier_than(column: str, instant: datetime) -> BooleanExpression:
+    """Return the condition that a column is earlier than an instant."""
+    return LessThan(column, instant.isoformat())  # pyright: ignore
+
+
+def all_of(*conditions: BooleanExpression) -> BooleanExpression:
+    """Return the condition that two or more conditions are all true."""
+    return And(*conditions)  # pyright: ignore
+
+
+def any_of(*conditions: BooleanExpression) -> BooleanExpression:
+    """Return the condition that at least one condition is true."""
+    return Or(*conditions) if len(conditions) > 1 else conditions[0]  # pyright: ignore

@@ -4,7 +4,7 @@ from pyiceberg.expressions import EqualTo
 
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import all_of, window_filter
+from tidemark.lake.schema import all_of, window_filter
 from tidemark.lake.tables import raw
 from tidemark.rocketmq.names import TopicKind, topic_kind
 

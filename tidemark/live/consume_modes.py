@@ -1,4 +1,4 @@
-"""Ways in which brokers hand messages to a group, from one snapshot in plain Python.
+"""Ways in which brokers hand messages to a group, from one snapshot and the history.
 
 The signs are those of `spark.progress.consume_modes`. Counters of acknowledgements belong to deep
 snapshots, so they may be missing here. What earlier snapshots showed is known to tables only.
@@ -17,7 +17,7 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.damaged_files import usable
 from tidemark.lake.tables.progress import QUEUES
 from tidemark.live.history_times import newest_computed
-from tidemark.model.consumption import ConsumeMode
+from tidemark.model.consumers import ConsumeMode
 from tidemark.rocketmq import names
 from tidemark.rocketmq.admin.pop import POP_SINCE
 from tidemark.rocketmq.consume_modes import (

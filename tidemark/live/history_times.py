@@ -1,4 +1,4 @@
-"""Store times of first unconsumed messages, from the history of their queues.
+"""Store times of first unconsumed messages from the history of their queues, skew removed.
 
 ``progress.timeline`` dates messages by how queues grew; ``progress.queues`` keeps the store times
 that snapshots have learned, as long as the message is the first unconsumed one.
@@ -24,11 +24,10 @@ from pyiceberg.table import Table as IcebergTable
 from tidemark.lake.catalog import NAME
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import all_of, one_of, window_filter
 from tidemark.lake.damaged_files import usable
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, all_of, one_of, window_filter
 from tidemark.lake.tables.progress import QUEUES, SNAPSHOTS, TIMELINE
-from tidemark.live.store_times import (
+from tidemark.live.broker_times import (
     GroupQueue,
     Observation,
     Step,

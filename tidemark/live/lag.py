@@ -13,10 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemark.live import broker_times
+from tidemark.live.broker_times import StoreTime, StoreTimes, group_queue, undated
 from tidemark.live.consume_modes import NOTHING_REMEMBERED, ConsumeModes
 from tidemark.live.history_times import ByOurClock, clock_errors
 from tidemark.live.queue_lag import advanced, is_measurement, queue_row
-from tidemark.live.store_times import StoreTime, StoreTimes, group_queue, undated
 from tidemark.model.queues import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import Kind

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tidemark.live.broker_times import MILLISECOND, StoreTime, StoreTimes, group_queue
 from tidemark.live.consume_modes import Consumed
-from tidemark.live.store_times import MILLISECOND, StoreTime, StoreTimes, group_queue
 from tidemark.model.queues import DelaySource
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset
 

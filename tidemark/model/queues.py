@@ -1,6 +1,13 @@
-"""Queues of groups: conditions, events, and the sources of their delays."""
+"""Words about queues and topics: conditions, events, sources of delays, unreadable messages."""
 
 from enum import StrEnum
+
+
+class UnreadableReason(StrEnum):
+    """Reasons why no consumer can read messages of a topic; the first true one counts."""
+
+    NO_READ_PERMISSION = "NO_READ_PERMISSION"
+    BEYOND_READ_QUEUES = "BEYOND_READ_QUEUES"
 
 
 class Condition(StrEnum):

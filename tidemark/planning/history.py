@@ -19,7 +19,7 @@ from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import columns_of
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.planning.replacement import parts
-from tidemark.settings.constants import MEMORY
+from tidemark.settings.sections import MEMORY
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Choice of the snapshot whose queues are compared with offsets of clients' files."""
+"""Choice of the snapshot whose queues or groups are compared with those of clients' files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,7 @@ from operator import attrgetter
 
 from tidemark.lake.clocks import Window
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.settings.constants import MEMORY, OBSERVATIONS
-from tidemark.settings.sections import DEFAULT_HISTORY
+from tidemark.settings.sections import DEFAULT_HISTORY, MEMORY, OBSERVATIONS
 
 PAUSE = MEMORY / (OBSERVATIONS - 1)
 """The longest time between two consecutive observations that health counts together; so the

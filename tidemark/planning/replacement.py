@@ -1,4 +1,4 @@
-"""Rows of a table around a window that a run replaces, as its data files divide them.
+"""Parts of a window, and the rows around it that a run replaces, as data files divide them.
 
 Iceberg replaces rows by a condition only where every row of a data file matches it, or none. After
 compaction a file contains the rows of many runs.

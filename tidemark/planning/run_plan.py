@@ -10,13 +10,11 @@ import msgspec
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
-from tidemark.lake.conditions import all_of, one_of, window_filter
 from tidemark.lake.decisions import Decision, decisions
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, all_of, one_of, window_filter
 from tidemark.lake.system_topics import NamedTopics, system_topics
 from tidemark.lake.tables import quality, raw
 from tidemark.lake.typed_rows import typed_rows
-from tidemark.planning.counter_windows import CounterWindow, counter_windows
 from tidemark.planning.history import (
     LoadedSnapshot,
     loaded_snapshots,
@@ -24,7 +22,13 @@ from tidemark.planning.history import (
     newest_computed,
     remembered,
 )
-from tidemark.planning.observation_steps import Step, observation_steps, previous_snapshots
+from tidemark.planning.observation_steps import (
+    CounterWindow,
+    Step,
+    counter_windows,
+    observation_steps,
+    previous_snapshots,
+)
 from tidemark.planning.recent_observations import Observation, recent_observations
 from tidemark.planning.unreachable_brokers import (
     HiddenQueues,
@@ -33,8 +37,7 @@ from tidemark.planning.unreachable_brokers import (
     read_quarantine,
     unreachable_brokers,
 )
-from tidemark.settings.constants import MEMORY
-from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
+from tidemark.settings.sections import DEFAULT_HISTORY, MEMORY, HistorySettings
 
 ALL_RAW = frozenset(table.name for table in raw.ALL)
 

@@ -1,4 +1,4 @@
-"""Brokers that a snapshot lacks, and the snapshot that last had them."""
+"""Brokers and queues that a snapshot lacks, and the snapshot that last had them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.decisions import DROPPED, Decision
 from tidemark.lake.tables import quality, raw
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.settings.constants import MEMORY
+from tidemark.settings.sections import MEMORY
 
 HIDING = (raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name)
 """Tables of which a quarantined row hides a queue."""

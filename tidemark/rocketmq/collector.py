@@ -1,4 +1,4 @@
-"""Collect one cluster: read every broker at once into one snapshot.
+"""Collect one cluster: read every broker at once into one snapshot, without groups too large.
 
 `collect` never fails: a failed request is a problem in the snapshot. Rows contain only reports of
 brokers. On every broker consumer offsets are read before queue offsets.

@@ -1,4 +1,4 @@
-"""Clusters to collect and how: from the file of clusters, or one cluster by its name servers.
+"""Clusters to collect, their names and limits: from a file, or one by its name servers.
 
 The module is light on purpose: the rules of the file (`tidemark.settings.clusters_file`) are
 imported only when there is a file. Secrets are read when a snapshot starts and live no longer than
@@ -15,10 +15,35 @@ from tidemark.rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.rocketmq.snapshot.target import ClusterTarget, Remembered
 from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
-from tidemark.settings.cluster_names import fault
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.secrets import is_placeholder
+
+LONGEST = 100
+"""Characters, as the file of clusters takes them."""
+
+LONGEST_BYTES = 200
+"""Bytes. The folder of a snapshot adds 28 to it, and a file system takes 255."""
+
+
+def fault_of_name(name: str) -> str | None:
+    """Return why a cluster cannot have a name, in a few words; None where it can."""
+    if not name.strip():
+        return "a name without a visible character"
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        return "a name that is no UTF-8"
+    if len(name) > LONGEST:
+        return f"a name of {len(name)} characters, {name[:20]!r}...: {LONGEST} are the most"
+    if _bytes_in_path(name) > LONGEST_BYTES:
+        return f"a name that takes more than {LONGEST_BYTES} bytes in a path, {name[:20]!r}..."
+    return None
+
+
+def _bytes_in_path(name: str) -> int:
+    # Characters that no folder may have are written as three.
+    odd = sum(char in "%/\x7f" or char < " " for char in name)
+    return len(name.encode()) + 2 * odd
+
 
 NETWORKS = "TIDEMARK_BROKER_NETWORKS"
 """The variable with the networks of all clusters that have none of their own."""
@@ -221,7 +246,7 @@ def configured(
         SettingsError: the file cannot be used or lacks the named cluster, or no cluster can have
             the name.
     """
-    if name and (reason := fault(name)):
+    if name and (reason := fault_of_name(name)):
         raise SettingsError([f"TIDEMARK_CLUSTER: {reason}"])
     file = clusters_file(home, path)
     known: list[Cluster] = []

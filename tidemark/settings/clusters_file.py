@@ -40,8 +40,7 @@ from pydantic_core import ErrorDetails
 
 from tidemark.rocketmq.wire.endpoint import Networks, split_endpoint
 from tidemark.rocketmq.wire.security import Credentials, Tls
-from tidemark.settings.cluster_names import LONGEST
-from tidemark.settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
+from tidemark.settings.clusters import DEEP_EVERY, LONGEST, SHORTEST, Account, Cluster
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.secrets import is_placeholder
 from tidemark.settings.times import positive_seconds

@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.settings.basics import BasicSettings
-from tidemark.settings.cluster_names import fault
+from tidemark.settings.clusters import fault_of_name
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.files import SettingsFile
 from tidemark.settings.home import DEFAULT_HOME, Home
@@ -289,7 +289,7 @@ class Settings(BaseSettings):
     @field_validator("cluster")
     @classmethod
     def _a_cluster_can_have_the_name(cls, value: str) -> str:
-        if value and (reason := fault(value)):
+        if value and (reason := fault_of_name(value)):
             raise ValueError(reason)
         return value
 

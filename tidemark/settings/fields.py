@@ -1,4 +1,4 @@
-"""Types of the fields of alert rules: durations, numbers, globs, hours of the day."""
+"""Types of the fields of rules: durations, numbers, hours of the day, globs on subjects."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -162,3 +162,46 @@ class QuietHours(Strict, frozen=True):
         here = instant.astimezone(ZoneInfo(self.zone)).time()
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
         return start <= here < end if start < end else here >= start or here < end
+
+
+class GroupMatch(Strict, frozen=True):
+    """Condition on the groups and topics that a rule is about.
+
+    Everything by default, ``%RETRY%`` topics too: messages that wait there for another attempt are
+    waiting like any others, and the alert's subject names the topic.
+    """
+
+    cluster: Globs = ("*",)
+    consumer_group: Globs = ("*",)
+    topic: Globs = ("*",)
+
+
+class TopicMatch(Strict, frozen=True):
+    """Condition on the topics that a rule is about."""
+
+    cluster: Globs = ("*",)
+    topic: Globs = ("*",)
+
+
+class BrokerMatch(Strict, frozen=True):
+    """Condition on the brokers that a rule is about; by default all, masters and slaves."""
+
+    cluster: Globs = ("*",)
+    broker: Globs = ("*",)
+
+
+class ClusterMatch(Strict, frozen=True):
+    """Condition on the clusters that a rule is about."""
+
+    cluster: Globs = ("*",)
+
+
+class TableMatch(Strict, frozen=True):
+    """Condition on the rows of ``quality.results`` that a rule is about."""
+
+    table: Globs = ("*",)
+    expectation: Globs = ("*",)
+
+
+Match = Mapping[str, tuple[str, ...]]
+"""Column name to globs, of which one must match."""

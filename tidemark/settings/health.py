@@ -20,9 +20,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tidemark.settings.constants import OBSERVATIONS
-from tidemark.settings.fields import Seconds, Strict
-from tidemark.settings.matching import GroupMatch
+from tidemark.settings.fields import GroupMatch, Seconds, Strict
+from tidemark.settings.sections import OBSERVATIONS
 from tidemark.settings.yaml_documents import read_entries
 
 
@@ -31,7 +30,7 @@ class Thresholds:
     """Thresholds of the states of health; the defaults are those of the contract.
 
     Attributes:
-        known: fewest known observations among the `tidemark.settings.constants.OBSERVATIONS` that
+        known: fewest known observations among the `tidemark.settings.sections.OBSERVATIONS` that
             count.
         rising_steps: fewest steps between observations at which the lag does not fall, for a
             group to fall behind.

@@ -7,8 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from tidemark.settings.fields import Strict
-from tidemark.settings.matching import GroupMatch
+from tidemark.settings.fields import GroupMatch, Strict
 from tidemark.settings.yaml_documents import read_entries
 
 

@@ -1,10 +1,17 @@
-"""Sections of the settings: catalog and warehouse, Spark, history, metrics, notifications."""
+"""Sections of the settings: catalog, Spark, history, metrics, notifications, shared constants."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import unquote
 
 from tidemark.settings.home import Home
+
+MEMORY = timedelta(hours=24)
+"""Time for which an unreachable broker, and the groups on it, are reported as unknown."""
+
+OBSERVATIONS = 10
+"""Observations of a group, the newest included, from which its health is computed."""
+
 
 POSTGRESQL = "sql"
 REST = "rest"

@@ -17,7 +17,7 @@ from apprise.plugins.wecombot import NotifyWeComBot
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import incident, notification
 from tidemark.alerting.delivery.channels import AppriseChannel
-from tidemark.alerting.delivery.mentions import without_mentions
+from tidemark.alerting.delivery.messages import without_mentions
 from tidemark.alerting.delivery.templates import Words
 
 NAMES = (

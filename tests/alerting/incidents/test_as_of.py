@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from tidemark.alerting.incidents.as_of import notifications_as_of, row_as_of
 from tidemark.alerting.incidents.incident import Incident, Transition
 from tidemark.alerting.incidents.life_cycle import acknowledged, closed
+from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
 from tidemark.lake.typed_rows import plain_rows
 from tidemark.model.incidents import TransitionName
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tidemark.alerting.rules.matching import IncidentMatch
+from tidemark.alerting.rules.base import IncidentMatch
 
 LABELS = {"severity": "critical", "consumer_group": "billing", "team": "payments"}
 

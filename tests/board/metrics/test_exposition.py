@@ -7,9 +7,16 @@ import pytest
 
 from tests.support.scrape import ALL_FAMILIES, scraped, value
 from tests.support.table_rows import arrow
-from tidemark.board.metrics.declaration import COUNTER, FAMILIES, metrics_of
 from tidemark.board.metrics.endpoint import KEPT, SOURCES, Facts, Metrics
-from tidemark.board.metrics.exposition import Lines, Samples, families, page
+from tidemark.board.metrics.exposition import (
+    COUNTER,
+    FAMILIES,
+    Lines,
+    Samples,
+    families,
+    metrics_of,
+    page,
+)
 from tidemark.lake.tables import TABLES, progress
 from tidemark.settings.sections import MetricsSettings
 

@@ -19,8 +19,7 @@ from tidemark import board
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
 from tidemark.board.pages import group, groups, now, tables
-from tidemark.board.pages.chinese import CHINESE, FILES
-from tidemark.board.pages.wording import WHY_UNKNOWN, WORDS, why_unknown
+from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why_unknown
 from tidemark.board.topic_rows import TOPICS
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, quality, raw

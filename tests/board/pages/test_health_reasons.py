@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tidemark.board.pages.chinese import CHINESE
 from tidemark.board.pages.health_reasons import LIMITS, reason
+from tidemark.board.pages.wording import CHINESE
 from tidemark.lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
 

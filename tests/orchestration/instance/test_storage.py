@@ -5,8 +5,7 @@ import shutil
 import dagster as dg
 import pytest
 
-from orchestration.instance.files import prepare
-from orchestration.instance.storage import StorageError, opened_storage
+from orchestration.instance.files import StorageError, opened_storage, prepare
 from tidemark.settings.home import Home
 
 

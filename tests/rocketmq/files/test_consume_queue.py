@@ -18,7 +18,7 @@ from tests.rocketmq.files.conftest import (
 )
 from tidemark.rocketmq.files.commit_log import CommitLog
 from tidemark.rocketmq.files.consume_queue import BatchConsumeQueue, PlainConsumeQueue
-from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.mapped_files import FileError
 from tidemark.rocketmq.files.store_folder import BrokerStore
 
 

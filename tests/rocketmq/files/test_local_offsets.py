@@ -12,8 +12,8 @@ from tests.rocketmq.files.conftest import close_folder
 from tests.support.homes import ROOT
 from tests.support.recorded import FIXTURES
 from tidemark.lake.landing import land
-from tidemark.rocketmq.files.errors import FileError
 from tidemark.rocketmq.files.local_offsets import decode_offsets, read_local_offsets
+from tidemark.rocketmq.files.mapped_files import FileError
 from tidemark.rocketmq.records import ConsumerOffset
 from tidemark.settings.home import Home
 

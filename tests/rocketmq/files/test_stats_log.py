@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.recorded import FIXTURES
-from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.mapped_files import FileError
 from tidemark.rocketmq.files.stats_log import key_parts, parse_line, read_stats_log
 from tidemark.rocketmq.records import BrokerStats
 

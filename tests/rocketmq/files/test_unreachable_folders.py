@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.rocketmq.files.conftest import StoreBuilder, close_folder
-from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.mapped_files import FileError
 from tidemark.rocketmq.files.store_snapshot import read_store
 from tidemark.rocketmq.records import Snapshot
 

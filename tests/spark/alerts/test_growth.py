@@ -15,7 +15,7 @@ from spark.columns import inside
 from tests.support.table_rows import minute, minutes, snapshot_id
 from tidemark.lake.clocks import Window
 from tidemark.planning.history import LoadedSnapshot, complete_before
-from tidemark.settings.constants import MEMORY
+from tidemark.settings.sections import MEMORY
 
 pytestmark = pytest.mark.spark
 

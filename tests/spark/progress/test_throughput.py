@@ -5,7 +5,7 @@ import pytest
 from spark.progress.throughput import throughput
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 from tidemark.lake.tables import progress, raw
-from tidemark.planning.counter_windows import STATS_WINDOWS
+from tidemark.planning.observation_steps import STATS_WINDOWS
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""Channels that deliver notifications: the log, and every service that apprise supports.
+"""Channels that deliver notifications: the log, and every service that apprise supports by HTTP.
 
 A channel's address holds secrets (tokens, passwords), so it comes from the environment or other
 configuration only, and neither it nor a part of it is ever logged, raised or shown.
@@ -9,20 +9,24 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from threading import Lock
+from time import monotonic
+from typing import Any
 from urllib.parse import unquote
 
 import apprise
+import requests
+from apprise.plugins import dingtalk, feishu, lark, wecombot
 
-from tidemark.alerting.delivery import apprise_patches
-from tidemark.alerting.delivery.http_requests import ADDRESS_FILTER
-from tidemark.alerting.delivery.mentions import without_mentions
 from tidemark.alerting.delivery.messages import (
     Notification,
     as_json,
     digest_body,
     digest_title,
+    without_mentions,
     worst,
 )
 from tidemark.alerting.delivery.pagers import about, acknowledge, is_pager, opened
@@ -31,6 +35,155 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.rules.routing import DEFAULT_RECEIVER
 from tidemark.model.incidents import Severity, TransitionKind
 from tidemark.settings.yaml_documents import printable
+
+TESTED_VERSION = "2.2.0"
+"""Version of apprise that the patch was tested with. A test fails when another is installed."""
+
+PLUGINS = (dingtalk, feishu, lark, wecombot)
+"""Plugin modules that send by their global name ``requests``."""
+
+CODES = ("errcode", "code", "StatusCode")
+"""Fields of the code: WeCom and DingTalk; Feishu and Lark, now and formerly."""
+
+TEXTS = ("errmsg", "msg", "StatusMessage")
+"""Fields of the reason."""
+
+_log = logging.getLogger("apprise")  # apprise's warnings become the reason of a failure
+
+
+class _Requests:
+    """The module `requests`, except that a refusal has its code as status."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(requests, name)
+
+    @staticmethod
+    def post(*args: Any, **options: Any) -> requests.Response:
+        """Post a request; a refusal in the response becomes its status."""
+        response = requests.post(*args, **options)
+        try:
+            content = response.json()
+        except ValueError:
+            return response
+        if response.status_code == requests.codes.ok and isinstance(content, dict):
+            code = next((content[name] for name in CODES if name in content), 0)
+            if code != 0:
+                reason = next((content[name] for name in TEXTS if name in content), "no reason")
+                _log.warning("refused: %s", reason)
+                response.status_code = code
+        return response
+
+
+def apply() -> None:
+    """Patch the plugins; a second call changes nothing.
+
+    An untested version of apprise is patched as well, since a refused message would be lost
+    otherwise. A warning names it.
+    """
+    if all(isinstance(getattr(plugin, "requests", None), _Requests) for plugin in PLUGINS):
+        return
+    if apprise.__version__ != TESTED_VERSION:
+        logging.getLogger("tidemark.notifications").warning(
+            "apprise %s is not tested, %s is", apprise.__version__, TESTED_VERSION
+        )
+    for plugin in PLUGINS:
+        setattr(plugin, "requests", _Requests())  # noqa: B010 - the checker knows it as a module
+
+
+PIECE = 65_536
+"""Most bytes of a body that are taken at a time."""
+
+
+class AddressFilter(logging.Filter):
+    """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
+
+    apprise reports the reason of a failure only in its log, which also holds addresses; several
+    loggers of urllib3 name their paths. apprise sends in threads of its own. So every line logged
+    during a send counts as part of it, and only one message is sent at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sending = Lock()
+        self._lines: list[str] | None = None
+
+    def install(self) -> None:
+        """Filter the loggers that may name addresses; a second call changes nothing."""
+        # A filter holds for its own logger alone, so each module's logger needs it.
+        for name in tuple(logging.root.manager.loggerDict):
+            if name.split(".")[0] in ("apprise", "urllib3"):
+                logging.getLogger(name).addFilter(self)
+
+    @contextmanager
+    def warnings(self) -> Iterator[list[str]]:
+        """Collect the warnings of apprise while the context is open."""
+        with self._sending:
+            self._lines = lines = []
+            try:
+                yield lines
+            finally:
+                self._lines = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line may pass, as it does not concern a send of ours."""
+        ours = record.name == "apprise"
+        lines = self._lines
+        if ours and lines is not None and record.levelno >= logging.WARNING:
+            lines.append(record.getMessage())
+        return not ours and lines is None
+
+
+ADDRESS_FILTER = AddressFilter()
+"""The filter of this process."""
+
+
+class RequestError(RuntimeError):
+    """A request got no response; one line without the address."""
+
+
+def response_to(
+    method: str, url: str, seconds: float, *, with_body: bool = False, **options: Any
+) -> tuple[requests.Response, bytes]:
+    """Send one request.
+
+    A status shows whether a request was accepted, so the body is read only where it is wanted: it
+    may have no end, and its sender may break off.
+
+    Args:
+        method: of HTTP.
+        url: the address.
+        seconds: how long to wait for the response, and then again for its body.
+        with_body: whether the body is wanted.
+        options: of `requests.request`.
+
+    Returns:
+        (the response, its body, which is empty unless it is wanted).
+
+    Raises:
+        RequestError: there was no response in time.
+    """
+    with ADDRESS_FILTER.warnings():
+        try:
+            with requests.request(method, url, timeout=seconds, stream=True, **options) as response:
+                return response, b"".join(_pieces(response, seconds)) if with_body else b""
+        except Exception as error:
+            # Not all are of `requests`: a name of a host, an account or a redirect that it cannot
+            # use raises errors of others. Their texts hold the address.
+            raise RequestError(f"no connection: {type(error).__name__}") from None
+
+
+def _pieces(response: requests.Response, seconds: float) -> Iterator[bytes]:
+    """Yield a body; the limit of a request concerns only the pause between two pieces of it.
+
+    Raises:
+        TimeoutError: it took too long.
+    """
+    until = monotonic() + seconds
+    while piece := response.raw.read1(PIECE, decode_content=True):
+        yield piece
+        if monotonic() > until:
+            raise TimeoutError
+
 
 _LEVELS: Mapping[str, int] = {
     Severity.CRITICAL: logging.ERROR,
@@ -151,7 +304,7 @@ class AppriseChannel(Channel):
         self.every = every
         self._words = words
         self._secrets = _parts(url)
-        apprise_patches.apply()
+        apply()
         ADDRESS_FILTER.install()
         service = opened(url, keeps_alerts=not every)
         if service is None:

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit, urlunsplit
 
-from tidemark.alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
+from tidemark.alerting.delivery.channels import ADDRESS_FILTER, RequestError, response_to
 
 TIMEOUT = 5.0
 """Longest wait for the outside service, in seconds."""

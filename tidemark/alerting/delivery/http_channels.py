@@ -8,8 +8,13 @@ from typing import Any
 
 import msgspec
 
-from tidemark.alerting.delivery.channels import Channel, ChannelError
-from tidemark.alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
+from tidemark.alerting.delivery.channels import (
+    ADDRESS_FILTER,
+    Channel,
+    ChannelError,
+    RequestError,
+    response_to,
+)
 from tidemark.alerting.delivery.messages import Notification, observed
 from tidemark.alerting.incidents.incident import Incident, with_notifications
 from tidemark.lake.typed_rows import plain_rows

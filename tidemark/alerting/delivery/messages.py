@@ -4,12 +4,15 @@ A message shows its notifications in full. A digest and a summary have one line 
 digest of all incidents of a period, a summary of those that resolved before they were notified.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+from msgspec import structs
 from msgspec.structs import asdict
 
 from tidemark.alerting.incidents.incident import Incident, Transition
@@ -424,3 +427,38 @@ def incident_line(incident: Incident) -> str:
         f"id {incident.incident_id}",
     )
     return one_line("; ".join(part for part in parts if part))
+
+
+_AT = re.compile(r"(?<!\w)@(?=\S)|@(?=everyone|here|channel|all|room|\*)", re.IGNORECASE)
+"""``@name`` at the start of a word, and calls for all anywhere.
+
+An ``@`` inside a word stays, because client ids and mail addresses contain one.
+"""
+
+_TAG = re.compile(r"<(?=[@!#&]|/?at\b|users/)", re.IGNORECASE)
+"""``<@id>`` of Slack, Discord and WeCom, ``<!channel>`` of Slack and Mattermost, ``<#id>``,
+``<at id=all>`` of Feishu and Lark, ``<users/all>`` of Google Chat.
+"""
+
+
+def without_mentions(notification: Notification) -> Notification:
+    """Return a notification without mentions, whatever the names in it are.
+
+    Signs of a mention become their full-width forms, which people read as the same.
+    """
+    incident = notification.incident
+    texts = ("rule", "subject", "cluster", "acknowledged_by", "acknowledge_reason", "resolved_by",
+             "resolve_reason", "labels")  # fmt: skip
+    harmless = {name: _harmless(getattr(incident, name)) for name in texts}
+    evidence = _harmless(msgspec.json.decode(incident.evidence))
+    harmless["evidence"] = msgspec.json.encode(evidence).decode()
+    return replace(notification, incident=structs.replace(incident, **harmless))
+
+
+def _harmless(value: Any) -> Any:
+    """Return a text, or all texts in a list or a mapping, without mentions."""
+    if isinstance(value, str):
+        return _TAG.sub("\uff1c", _AT.sub("\uff20", value))
+    if isinstance(value, dict):
+        return {name: _harmless(item) for name, item in value.items()}
+    return [_harmless(item) for item in value] if isinstance(value, list) else value

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidemark.alerting.incidents.incident import Incident, Transition
 from tidemark.host.state import State
 from tidemark.lake.catalog import Lake
-from tidemark.lake.conditions import not_before, one_of
+from tidemark.lake.schema import not_before, one_of
 from tidemark.lake.tables.alerting import NOTIFICATIONS
 from tidemark.lake.typed_rows import dict_rows, plain_rows, typed_rows
 from tidemark.model.incidents import NotificationStatus, TransitionKind, TransitionName

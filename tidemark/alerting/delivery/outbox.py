@@ -41,7 +41,7 @@ from tidemark.alerting.incidents.repository import find, from_rows
 from tidemark.alerting.rules.routing import Routing
 from tidemark.host.leases import NOTIFIER, Lease
 from tidemark.lake.catalog import Lake
-from tidemark.lake.conditions import all_of, any_of, not_before, one_of
+from tidemark.lake.schema import all_of, any_of, not_before, one_of
 from tidemark.lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from tidemark.model.incidents import NotificationStatus
 

@@ -59,8 +59,8 @@ def open_channels(
             except ChannelError as error:
                 mistakes.append(f"{variable}, address {position}: {error}")
     for receiver in receivers:
-        item, wrong = _of_receiver(receiver, environ)
-        channels += item
+        receiver_channels, wrong = _of_receiver(receiver, environ)
+        channels += receiver_channels
         mistakes += wrong
     return channels, mistakes
 

@@ -14,7 +14,7 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.incidents.life_cycle import acknowledged, closed
 from tidemark.alerting.incidents.repository import from_rows, incidents_lease, save
 from tidemark.lake.catalog import Lake
-from tidemark.lake.conditions import one_of
+from tidemark.lake.schema import one_of
 from tidemark.lake.tables.alerting import INCIDENTS
 from tidemark.model.incidents import IncidentState
 

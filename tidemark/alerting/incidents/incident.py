@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tidemark.alerting.rules.matching import OWN_LABELS
+from tidemark.alerting.rules.base import OWN_LABELS
 from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
 
 FIRING = (IncidentState.FIRING, IncidentState.ACKNOWLEDGED)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.rules.base import IncidentMatch
 from tidemark.alerting.rules.kinds import BROKERS, KINDS, PIPELINE
-from tidemark.alerting.rules.matching import IncidentMatch
 from tidemark.alerting.rules.model import Inhibition
 from tidemark.model.snapshots import SnapshotStatus
 
@@ -95,20 +95,22 @@ def _declared(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
 
     sources: dict[tuple[str, ...], list[Incident]] = {}
     firing = [incident for incident in incidents if incident.is_firing]
-    for item in sorted(firing, key=lambda incident: (incident.opened_at, incident.incident_id)):
-        if inhibition.source.matches(item.match_labels):
-            sources.setdefault(equal(item), []).append(item)
+    for candidate in sorted(
+        firing, key=lambda incident: (incident.opened_at, incident.incident_id)
+    ):
+        if inhibition.source.matches(candidate.match_labels):
+            sources.setdefault(equal(candidate), []).append(candidate)
     if not sources:
         return
-    for item in incidents:
-        labels = item.match_labels
-        if not item.is_open or not inhibition.target.matches(labels):
+    for candidate in incidents:
+        labels = candidate.match_labels
+        if not candidate.is_open or not inhibition.target.matches(labels):
             continue
         is_both = inhibition.source.matches(labels)
-        for source in sources.get(equal(item), ()):
+        for source in sources.get(equal(candidate), ()):
             # As in Alertmanager, two incidents that are both source and target do not meet.
             if not (is_both and inhibition.target.matches(source.match_labels)):
-                yield item.incident_id, source.incident_id
+                yield candidate.incident_id, source.incident_id
 
 
 def _rank(incident: Incident) -> int:

@@ -17,13 +17,13 @@ from tidemark.alerting.incidents.repository import find, from_rows, incidents_le
 from tidemark.host.state import State
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.conditions import all_of, one_of
+from tidemark.lake.schema import all_of, one_of
 from tidemark.lake.tables.alerting import INCIDENTS
 from tidemark.lake.tables.progress import SNAPSHOTS
 from tidemark.settings.clusters import clusters_file
 from tidemark.settings.clusters_file import load_clusters
-from tidemark.settings.constants import MEMORY
 from tidemark.settings.errors import SettingsError
+from tidemark.settings.sections import MEMORY
 
 _NAME = "watched.json"
 

@@ -19,8 +19,8 @@ from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.landing import newest_landed
 from tidemark.lake.tables.progress import SNAPSHOTS
 from tidemark.lake.tables.quality import RESULTS
-from tidemark.settings.constants import MEMORY
 from tidemark.settings.fields import fits
+from tidemark.settings.sections import MEMORY
 
 DAY = timedelta(days=1)
 

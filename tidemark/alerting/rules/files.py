@@ -1,4 +1,4 @@
-"""Rule files: YAML, one file or a folder of them.
+"""Rule files: YAML, one file or a folder of them, with links to the runbooks they name.
 
 A file is a mapping. Under ``rules`` it has a list of mappings; `ready_made/default.yaml` shows
 every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may be in any of the

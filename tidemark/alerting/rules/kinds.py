@@ -1,4 +1,4 @@
-"""Kinds of alert rules: the number that each compares, as SQL on one row.
+"""Kinds of alert rules: the number that each compares, as SQL on one row, which may be partial.
 
 A kind is a value and a comparison. A further kind is one more entry here, because the evaluation
 (`spark.alerts.evaluation`) names no kind.

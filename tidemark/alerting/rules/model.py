@@ -1,18 +1,28 @@
-"""Alert rules of each kind, as rule files define them; `files` reads them."""
+"""Alert rules of each kind and inhibitions, as rule files define them; `files` reads them."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from tidemark.alerting.rules.base import BaseRule, GroupRule
+from tidemark.alerting.rules.base import BaseRule, GroupRule, IncidentMatch
 from tidemark.alerting.rules.kinds import KINDS, Kind
-from tidemark.alerting.rules.matching import IncidentMatch
 from tidemark.lake.bounds import MINIMA, SUMS
 from tidemark.lake.schema import BIGINT, DOUBLE, INT
 from tidemark.lake.tables.progress import GROUPS
-from tidemark.settings.fields import Count, Limit, Messages, Seconds, Share, Strict, as_tuple
-from tidemark.settings.matching import BrokerMatch, ClusterMatch, TableMatch, TopicMatch
+from tidemark.settings.fields import (
+    BrokerMatch,
+    ClusterMatch,
+    Count,
+    Limit,
+    Messages,
+    Seconds,
+    Share,
+    Strict,
+    TableMatch,
+    TopicMatch,
+    as_tuple,
+)
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 

@@ -9,7 +9,7 @@ from jinja2 import TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BeforeValidator, Field, field_validator
 
-from tidemark.alerting.rules.matching import IncidentMatch
+from tidemark.alerting.rules.base import IncidentMatch
 from tidemark.alerting.rules.model import Names
 from tidemark.alerting.rules.time_intervals import NamedIntervals
 from tidemark.settings.fields import Strict, as_tuple

@@ -52,8 +52,8 @@ def events(
         topic=topic,
         kind=kind,
     )
-    item, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
-    return json_response({"items": dict_rows(item), "next_cursor": following})
+    listed, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
 @router.get(
@@ -73,8 +73,8 @@ def results(
     rows = newest_results(shown(store, at))
     if success is not None:
         rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
-    item, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
-    return json_response({"items": dict_rows(item), "next_cursor": following})
+    listed, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
 @router.get(
@@ -88,8 +88,8 @@ def quarantine(
 ) -> Response:
     """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
     rows = shown(store, at).of(quality.QUARANTINE)
-    item, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
-    return json_response({"items": dict_rows(item), "next_cursor": following})
+    listed, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
 def event_rows(store: Store, shown: Shown, window: Window, **equal: str | None) -> pa.Table:

@@ -46,5 +46,5 @@ def groups(
     order = Order.of(sort, progress.GROUPS)
     rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
     rows = containing(rows, q, ("consumer_group", "topic"))
-    item, following = page(rows, progress.GROUPS, order, limit, cursor)
-    return json_response({"items": dict_rows(item), "next_cursor": following})
+    listed, following = page(rows, progress.GROUPS, order, limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})

@@ -27,8 +27,8 @@ def topics(
     """Return a row per topic at the newest snapshot, or as of an instant."""
     rows = having(topic_rows(shown(store, at)), cluster=cluster, kind=kind)
     rows = containing(rows, q, ("topic",))
-    item, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
-    return json_response({"items": dict_rows(item), "next_cursor": following})
+    listed, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
 @router.get("/topics/{cluster}/{topic}", summary="A topic: configuration, queues, groups")

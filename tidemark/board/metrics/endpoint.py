@@ -7,8 +7,15 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tidemark.board.metrics import exporter_brokers, exporter_groups, exporter_topics, native, own
-from tidemark.board.metrics.declaration import Source
-from tidemark.board.metrics.exposition import Lines, Page, Samples, SourceRows, families, page
+from tidemark.board.metrics.exposition import (
+    Lines,
+    Page,
+    Samples,
+    Source,
+    SourceRows,
+    families,
+    page,
+)
 from tidemark.board.metrics.native import Totals
 from tidemark.lake.tables import alerting, raw
 from tidemark.settings.sections import MetricsSettings

@@ -6,7 +6,7 @@ a version lacks, is no sample; the exporter stops at the first of either.
 
 from collections.abc import Iterator
 
-from tidemark.board.metrics.declaration import COUNTER, EXPORTER, GAUGE, Metric, Source
+from tidemark.board.metrics.exposition import COUNTER, EXPORTER, GAUGE, Metric, Source
 
 _PREFIX = "rocketmq_brokeruntime_"
 

@@ -4,7 +4,7 @@ Labels are the exporter's. Values are Tidemark's: queues without a commit are no
 did not report has no sample, nor has a lower bound of 0, and messages that slaves serve count.
 """
 
-from tidemark.board.metrics.declaration import EXPORTER, Metric, Source
+from tidemark.board.metrics.exposition import EXPORTER, Metric, Source
 from tidemark.lake.bounds import without_untrue_zero
 
 _DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")

@@ -1,6 +1,6 @@
 """Metrics of topics and brokers named as rocketmq-exporter (commit e1ab2dd) names them."""
 
-from tidemark.board.metrics.declaration import EXPORTER, Metric, Source
+from tidemark.board.metrics.exposition import EXPORTER, Metric, Source
 
 _TOPIC_LABELS = ("cluster", "broker", "topic")
 _BROKER_LABELS = ("cluster", "brokerIP", "broker")

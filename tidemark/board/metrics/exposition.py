@@ -1,4 +1,4 @@
-"""The text of ``/metrics``: small sources by prometheus_client, large ones line by line.
+"""Families of metrics and the text of ``/metrics``: small sources and large ones line by line.
 
 prometheus_client takes 8 µs for each sample: 20,000 groups would take seconds for each scrape.
 The sources that change only with a table are written once for each change, with one text of
@@ -21,9 +21,71 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from tidemark.board.metrics.declaration import COUNTER, Metric, Source
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import alerting, progress, raw
+
+GAUGE = "gauge"
+COUNTER = "counter"
+
+NATIVE = "native"
+EXPORTER = "exporter"
+OWN = "own"
+QUEUES = "queues"
+FAMILIES = {
+    NATIVE: "the names that brokers of RocketMQ 5.5 export",
+    EXPORTER: "the names of rocketmq-exporter",
+    OWN: "names of Tidemark's own",
+    QUEUES: "a series for each queue of each group; off unless switched on",
+}
+"""The families of metrics that a setting switches, each with its contents."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: its name; of a counter it ends in ``_total``.
+        help: one sentence with the unit.
+        column: where its values are from, as documentation names it: table and column.
+        value: the column of the source's SELECT that holds its values; NULL is no sample.
+        kind: ``gauge`` | ``counter``.
+    """
+
+    name: str
+    help: str
+    column: str
+    value: str
+    kind: str = GAUGE
+
+
+@dataclass(frozen=True)
+class Source:
+    """The rows that several metrics take their samples from: one row for each set of labels.
+
+    Attributes:
+        family: one of `FAMILIES`.
+        labels: names of the labels in order; columns of the SELECT.
+        select: SQL over the newest rows of the tables.
+        metrics: the metrics.
+        cluster_if_several: whether ``cluster`` becomes the first label where there are rows of
+            several clusters. rocketmq-exporter supports one cluster only, so some of its metrics
+            lack that label and would collide.
+    """
+
+    family: str
+    labels: Sequence[str]
+    select: str
+    metrics: Sequence[Metric]
+    cluster_if_several: bool = False
+
+
+def metrics_of(sources: Sequence[Source]) -> Iterator[tuple[Source, Metric]]:
+    """Yield every metric with its source, in order."""
+    for source in sources:
+        for metric in source.metrics:
+            yield source, metric
+
 
 TABLES: tuple[Table, ...] = (
     progress.SNAPSHOTS,

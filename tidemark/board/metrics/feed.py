@@ -1,18 +1,25 @@
-"""Inputs of the metrics: the newest rows, counters, deliveries, table sizes, tick times."""
+"""A scrape and its inputs: the newest rows, counters, deliveries, table sizes, tick times."""
 
-from collections.abc import Mapping
+import logging
+import threading
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from fastapi import APIRouter, Request, Response
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table.snapshots import Operation
 
 from tidemark.board.metrics.endpoint import Facts, Metrics
+from tidemark.board.metrics.exposition import Page
 from tidemark.board.newest import Newest, until
+from tidemark.board.store import Store
+from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
-from tidemark.lake.conditions import all_of, not_before
+from tidemark.lake.schema import all_of, not_before
 from tidemark.lake.tables import TABLES, alerting, progress, raw
+from tidemark.settings.sections import MetricsSettings
 
 COUNTERS_REACH = timedelta(hours=1)
 """Largest age of the deep snapshot from which the broker's own counters are taken."""
@@ -112,3 +119,73 @@ def _tick_seconds(lake: Lake, observed_at: datetime | None) -> float | None:
     )
     later = [commit for commit in commits if commit >= observed_at]
     return (min(later) - observed_at).total_seconds() if later else None
+
+
+FIRST_SECONDS = 20.0
+"""Longest wait of a scrape for the first metrics after the start."""
+
+_log = logging.getLogger(__name__)
+
+router = APIRouter(tags=["metrics"])
+
+
+class MetricsKeeper:
+    """Keeps the metrics of a store ready, so that no scrape waits for files."""
+
+    def __init__(self, store: Store, settings: MetricsSettings, version: str) -> None:
+        """Nothing is read before `start`."""
+        self._store = store
+        self._metrics = Metrics(settings)
+        self._feed = Feed(store.lake, self._metrics, version)
+        self._ready = threading.Event()
+
+    def page(self, accept: str, accept_encoding: str) -> Page:
+        """Return the response to a scrape; right after the start it waits for the first metrics."""
+        self._ready.wait(FIRST_SECONDS)
+        return self._metrics.page(accept, accept_encoding)
+
+    def refresh(self) -> None:
+        """Take over the rows of the store; if that fails the old metrics stay."""
+        try:
+            self._feed.refresh(self._store.newest)
+        # Whatever the error of the tables is, the server keeps the metrics that it has.
+        except Exception as error:
+            _log.warning("metrics cannot be refreshed: %s", one_line(error))
+        self._ready.set()
+
+    def start(self) -> Callable[[], None]:
+        """Refresh in a thread whenever the store has other rows; return a function that ends it."""
+        ended = threading.Event()
+
+        def follow() -> None:
+            seen = -1
+            while not ended.is_set():
+                changes = self._store.wait(seen, ended)
+                if changes != seen:
+                    seen = changes
+                    self.refresh()
+
+        thread = threading.Thread(target=follow, name="board-metrics", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            ended.set()
+            self._store.wake()
+            thread.join(timeout=10)
+
+        return end
+
+
+@router.get("/metrics", summary="Metrics of the newest observation, for Prometheus")
+def scrape(request: Request) -> Response:
+    """Respond in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
+    keeper: MetricsKeeper = request.app.state.metrics
+    headers = request.headers
+    page = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))
+    # The encoding is named also where there is none: no middleware compresses the page again.
+    named = {
+        "Content-Type": page.content_type,
+        "Content-Encoding": page.encoding or "identity",
+        "Vary": "Accept, Accept-Encoding",
+    }
+    return Response(page.body, headers=named)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from tidemark.board.metrics.declaration import NATIVE, Metric, Source
+from tidemark.board.metrics.exposition import NATIVE, Metric, Source
 from tidemark.lake.bounds import without_untrue_zero
 from tidemark.model.incidents import NotificationStatus
 

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Query, Response
 
 from tidemark.board.api.group import group_details, window_of
 from tidemark.board.last_known import LAST_KNOWN, with_last_known
-from tidemark.board.pages.group_charts import GroupCharts
+from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.wording import iso
 from tidemark.board.responses import ProblemError
 from tidemark.lake.bounds import MARKS
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import Condition
 from tidemark.rocketmq.allocation import STRATEGIES
 from tidemark.rocketmq.names import OWN_TOPICS

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.groups import require_health
+from tidemark.board.incident_rows import GROUPS, SEVERITY, TROUBLE, WORST_FIRST, with_severity
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.paging import Order, containing, having
 from tidemark.board.paging import page as page_of
-from tidemark.board.severity import GROUPS, SEVERITY, TROUBLE, WORST_FIRST, with_severity
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.rocketmq.names import OWN_TOPICS
@@ -59,11 +59,11 @@ def groups(
     rows = containing(rows, q, ("consumer_group", "topic"))
     is_folded = not retries and not topic.startswith(OWN_TOPICS) and "%" not in q
     kept, folded = _divided(rows) if is_folded else (rows, rows.slice(0, 0))
-    item, following = page_of(kept, GROUPS, order, SHOWN, cursor or None)
+    listed, following = page_of(kept, GROUPS, order, SHOWN, cursor or None)
     wanted = {"cluster": cluster, "q": q, "health": health, "topic": topic, "retries": retries}
     return page.render(
         "groups.html",
-        rows=_with_more(page, dict_rows(item), folded),
+        rows=_with_more(page, dict_rows(listed), folded),
         count=kept.num_rows,
         folded=folded.num_rows,
         following=following,

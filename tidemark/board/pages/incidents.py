@@ -23,7 +23,7 @@ from tidemark.board.incident_rows import (
     incident_rows,
     silence_rows,
 )
-from tidemark.board.pages.group_charts import GroupCharts
+from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.layout import ROOM, Page, ThePage, address, check_form
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps

@@ -18,14 +18,14 @@ from starlette.responses import HTMLResponse
 from tidemark.board.dependencies import At, TheStore, instant_of, readable, shown
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
-from tidemark.board.pages.chinese import CHINESE
 from tidemark.board.pages.health_reasons import reason
+from tidemark.board.pages.wording import CHINESE
 from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import Trends
 from tidemark.lake.bounds import MARKS
 from tidemark.lake.tables import raw
-from tidemark.model.assignments import IdleReason
+from tidemark.model.consumers import IdleReason
 
 ROOM = Path(__file__).parent.parent
 

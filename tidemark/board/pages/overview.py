@@ -7,12 +7,17 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.clusters import cluster_rows
-from tidemark.board.incident_rows import incident_rows
+from tidemark.board.incident_rows import (
+    SEVERITY,
+    TROUBLE,
+    WORST_FIRST,
+    incident_rows,
+    with_severity,
+)
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
-from tidemark.board.severity import SEVERITY, TROUBLE, WORST_FIRST, with_severity
 from tidemark.board.trends import CHANGED_WITHIN
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from tidemark.board.api.events import event_rows, newest_results
 from tidemark.board.group_history import series
-from tidemark.board.incident_rows import incident_rows
+from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, chart
 from tidemark.board.pages.layout import Page, ThePage
@@ -21,7 +21,6 @@ from tidemark.board.pages.timeline import of_events, of_health, of_incidents, wi
 from tidemark.board.paging import containing, having
 from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError
-from tidemark.board.severity import WORST_FIRST
 from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window

@@ -4,16 +4,29 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import yaml
 from markupsafe import Markup, escape
 
 from tidemark.alerting.delivery.messages import Phrase, amount
+from tidemark.alerting.delivery.templates import CHINESE_FILE
 from tidemark.lake.bounds import bound_of, marked
 from tidemark.lake.tables import TABLES
 from tidemark.rocketmq.names import READ_PERMISSION, WRITE_PERMISSION
 from tidemark.settings.times import in_words
+
+FILES = [CHINESE_FILE, *sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))]
+
+CHINESE: dict[str, str] = {
+    text: words
+    for file in FILES
+    for text, words in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+}
+"""English to Chinese; other texts stay in English."""
+
 
 UNKNOWN = "–"
 

@@ -35,7 +35,7 @@ def list_incidents(
     from tidemark.alerting.delivery.messages import SEVERITIES
     from tidemark.alerting.incidents.incident import OPEN
     from tidemark.alerting.incidents.repository import from_rows
-    from tidemark.lake.conditions import one_of
+    from tidemark.lake.schema import one_of
     from tidemark.lake.tables.alerting import INCIDENTS
 
     lake = _lake()
@@ -273,7 +273,7 @@ def _queues(lake: "Lake", incident: "Incident") -> list[dict[str, Any]]:
     """Return the worst queues at the newest snapshot of the evidence."""
     from tidemark.alerting.rules.kinds import GROUPS, KINDS
     from tidemark.lake.clocks import Window
-    from tidemark.lake.conditions import window_filter
+    from tidemark.lake.schema import window_filter
     from tidemark.lake.tables.progress import QUEUES
 
     if KINDS[incident.kind].source != GROUPS:

@@ -11,10 +11,10 @@ from tidemark.cli.options import NamesrvOption
 from tidemark.cli.output import Format, duration, printable, table, table_text, to_json
 from tidemark.cli.snapshot_command import targeted_snapshot
 from tidemark.lake.bounds import Bound, bound_of
+from tidemark.live.broker_times import StoreTimes
 from tidemark.live.history_times import remove_skew
 from tidemark.live.lag import group_rows
-from tidemark.live.store_times import StoreTimes
-from tidemark.model.consumption import ConsumeMode
+from tidemark.model.consumers import ConsumeMode
 from tidemark.model.queues import DelaySource
 from tidemark.rocketmq.names import OWN_TOPICS
 from tidemark.rocketmq.records import Snapshot

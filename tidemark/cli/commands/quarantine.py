@@ -194,7 +194,7 @@ def _decision_text(row: "Decision") -> str:
 def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
     """Return all raw rows with the key of a row, including itself."""
     from tidemark.lake.clocks import Window
-    from tidemark.lake.conditions import all_of, one_of, window_filter
+    from tidemark.lake.schema import all_of, one_of, window_filter
     from tidemark.lake.tables import TABLES
     from tidemark.lake.typed_rows import dict_rows
 

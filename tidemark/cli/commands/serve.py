@@ -40,7 +40,7 @@ def serve(
 
         typer.echo(password_hash(getpass.getpass("password: ")))
         return
-    from tidemark.board.origins import is_loopback
+    from tidemark.board.access import is_loopback
 
     invoked = invocation()
     login = login_of(invoked.settings)

@@ -14,7 +14,7 @@ from tidemark.lake.schema import (
     Table,
 )
 from tidemark.lake.tables import raw
-from tidemark.model.assignments import AssignmentState
+from tidemark.model.consumers import AssignmentState
 from tidemark.model.health import Health, HealthReason
 from tidemark.model.queues import Condition, DelaySource
 

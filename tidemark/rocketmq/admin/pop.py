@@ -1,4 +1,4 @@
-"""Groups that consume by POP (from 5.0 on): message by message, not queue by queue.
+"""Groups that consume by POP (from 5.0 on), message by message, and lite topics.
 
 The pull offset that a broker reports for such a group is its commit, as `PopMessageProcessor`
 tracks messages in flight elsewhere. Used as a pull offset it would show nothing in flight.
@@ -7,7 +7,7 @@ tracks messages in flight elsewhere. Used as a pull offset it would show nothing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemark.model.consumption import ConsumeMode
+from tidemark.model.consumers import ConsumeMode
 from tidemark.rocketmq.admin.queue_stats import QueueStats
 from tidemark.rocketmq.admin.round_trip import request_or_none
 from tidemark.rocketmq.names import RETRY_PREFIX, is_lite_topic, names_of_lite_topic, version_order

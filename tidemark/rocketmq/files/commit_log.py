@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from tidemark.rocketmq.files.errors import FileError
-from tidemark.rocketmq.files.mapped_files import MappedFiles
+from tidemark.rocketmq.files.mapped_files import FileError, MappedFiles
 
 MAGICS = frozenset({-626843481, -626843477})
 """The first number of a message: 0xDAA320A7, and 0xDAA320AB with long topic names from 5.1 on."""

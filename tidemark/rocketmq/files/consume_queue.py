@@ -14,8 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from tidemark.rocketmq.files.errors import FileError
-from tidemark.rocketmq.files.mapped_files import Closable, MappedFiles, Segment, require_target
+from tidemark.rocketmq.files.mapped_files import (
+    Closable,
+    FileError,
+    MappedFiles,
+    Segment,
+    require_target,
+)
 
 _LARGEST_EXT_ADDRESS = -(2**31) - 1
 """Largest address in ``consumequeue_ext``; a larger value is a tag's code, a Java int."""

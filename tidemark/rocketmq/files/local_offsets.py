@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
-from tidemark.rocketmq.files.errors import FileError, as_text, reason_of
+from tidemark.rocketmq.files.mapped_files import FileError, as_text, reason_of
 from tidemark.rocketmq.records import ConsumerOffset, Snapshot
 from tidemark.rocketmq.typed_values import object_of, whole_milliseconds
 from tidemark.rocketmq.wire.fastjson import loads

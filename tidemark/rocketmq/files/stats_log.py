@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
-from tidemark.rocketmq.files.errors import FileError, reason_of
+from tidemark.rocketmq.files.mapped_files import FileError, reason_of
 from tidemark.rocketmq.records import BrokerStats, Problem, Snapshot
 
 ZONE = timezone(timedelta(hours=8))

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidemark.rocketmq.admin import responses
-from tidemark.rocketmq.files.errors import FileError
 from tidemark.rocketmq.files.local_offsets import backup_of, read_rewritten
-from tidemark.rocketmq.files.mapped_files import may_exist
+from tidemark.rocketmq.files.mapped_files import FileError, may_exist
 from tidemark.rocketmq.names import SYSTEM_TOPICS
 from tidemark.rocketmq.records import Problem
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading

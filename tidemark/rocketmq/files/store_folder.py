@@ -24,8 +24,14 @@ from tidemark.rocketmq.files.consume_queue import (
     Entry,
     PlainConsumeQueue,
 )
-from tidemark.rocketmq.files.errors import FileError, reason_of
-from tidemark.rocketmq.files.mapped_files import Closable, is_dangling, is_folder, require_target
+from tidemark.rocketmq.files.mapped_files import (
+    Closable,
+    FileError,
+    is_dangling,
+    is_folder,
+    reason_of,
+    require_target,
+)
 from tidemark.rocketmq.records import QueueTag
 from tidemark.rocketmq.typed_values import instant
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.admin.queue_stats import QueueStats
 from tidemark.rocketmq.admin.responses import TopicConfig
-from tidemark.rocketmq.files.errors import FileError
+from tidemark.rocketmq.files.mapped_files import FileError
 from tidemark.rocketmq.files.store_config import StoreConfig
 from tidemark.rocketmq.files.store_folder import BrokerStore, Extent
 from tidemark.rocketmq.files.store_state import StoreState

@@ -15,8 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from tidemark.rocketmq.files.errors import FileError, reason_of
-from tidemark.rocketmq.files.mapped_files import may_exist
+from tidemark.rocketmq.files.mapped_files import FileError, may_exist, reason_of
 from tidemark.rocketmq.typed_values import instant
 
 ABORT, CHECKPOINT, INDEX = "abort", "checkpoint", "index"

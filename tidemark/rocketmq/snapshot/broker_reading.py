@@ -1,4 +1,4 @@
-"""The responses of one broker address in one snapshot, and the further requests that they imply.
+"""The responses of one broker address in one snapshot, its clock, and further requests.
 
 A `BrokerReading` contains responses as they arrived. A missing response was not requested or did
 not arrive; `tidemark.rocketmq.snapshot.assembly` makes no row of it.

@@ -1,4 +1,4 @@
-"""Addresses: ``host:port`` as text, and the address of a host that accepts."""
+"""Addresses: ``host:port`` as text, allowed networks, and the address of a host that accepts."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The pace of one endpoint: requests under way, requests in all, and rest when it is busy.
+"""The pace of one endpoint: requests under way, allowance of values, rest when it is busy.
 
 A broker serves producers and consumers first. A broker that reports *busy*, or that becomes slow,
 gets half as many requests at a time, down to one. Each full round of fast responses gives one back.

@@ -1,6 +1,13 @@
-"""Assignments of queues to members of a group."""
+"""Words about consumers: how they consume, and how queues are assigned to them."""
 
 from enum import StrEnum
+
+
+class ConsumeMode(StrEnum):
+    """Ways in which brokers hand messages to a group: the values of ``consume_mode``."""
+
+    PULL = "pull"
+    POP = "pop"
 
 
 class AssignmentState(StrEnum):
