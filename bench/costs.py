@@ -38,11 +38,12 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from bench.past import Past
-from tidemark.lake.catalog import Lake
 try:
+    from tidemark.lake.catalog import Lake
     from tidemark.settings.home import Home
 except ImportError:
-    from tidemark.lake.home import Home
+    from lake.catalog import Lake
+    from settings.home import Home
 start, home, groups, first, last = sys.argv[1:]
 past = Past(datetime.fromisoformat(start), topics=int(groups), groups=int(groups))
 past.put(Lake(Home.of(Path(home))), int(first), int(last))

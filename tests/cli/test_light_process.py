@@ -12,7 +12,7 @@ from tidemark.embedded.light_process import keeping_garbage
 
 CODE = """
 import sys
-from tidemark.cli.main.main import main
+from tidemark.cli.main import main
 
 sys.argv = ["tidemark", *{arguments}]
 try:

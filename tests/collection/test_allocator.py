@@ -8,7 +8,7 @@ import pytest
 
 CODE = """
 import sys
-from tidemark.cli.main.main import main
+from tidemark.cli.main import main
 
 sys.argv = ["tidemark", "collect", "--store", "no such folder"]
 try:
