@@ -19,7 +19,6 @@ from assets.resources import LakeResource
 @dg.op
 def step(lake: LakeResource) -> None:
     lake.alone()
-    print("at work", flush=True)
     {body}
 
 @dg.job(resource_defs={{"lake": LakeResource(home=sys.argv[1])}})
@@ -30,9 +29,15 @@ with dg.DagsterInstance.ephemeral() as instance:
     job.execute_in_process(instance=instance, tags={{"dagster/max_runtime": "6"}})
 """
 
+WAITS = """
+    print("at work", flush=True)
+    time.sleep(600)
+"""
+
 STUCK = """
     while True:
         try:
+            print("at work", flush=True)
             time.sleep(600)
         except BaseException:
             pass  # as a library that waits for what never comes
@@ -54,7 +59,7 @@ def started(home, body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", ["time.sleep(600)", STUCK], ids=["waits", "is stuck"])
+@pytest.mark.parametrize("body", [WAITS, STUCK], ids=["waits", "is stuck"])
 @pytest.mark.parametrize("starved", [False, True], ids=["", "starved"])
 def test_a_run_ends_after_its_longest_time(lake, body, starved):
     process = started(lake.home, body)
