@@ -56,7 +56,7 @@ def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """The inputs of a run's computations; no computation looks up anything else.
+    """The inputs of a run's computations; no computation reads anything else.
 
     Attributes:
         session: the Spark session.

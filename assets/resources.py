@@ -1,6 +1,5 @@
 """Dagster resources of the assets: tables, clusters, rules. `orchestration` configures them."""
 
-import logging
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from expectations.declarations import Expectation
 from tidemark.alerting.rules.files import RuleSet, read_rule_set, valid_rules, with_links
 from tidemark.alerting.rules.model import Rule
 from tidemark.collection.snapshots import NeverReachedError, take_snapshots
+from tidemark.host.failures import errors_only
 from tidemark.host.leases import RUN, HeldError, Lease
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
@@ -101,7 +101,9 @@ class LakeResource(dg.ConfigurableResource):
                 longest = {**longest_time_tag(tags, timedelta(minutes=self.run_minutes)), **tags}
                 context.instance.add_run_tags(run_id, {**longest, **process_tags(run_id)})
                 of_run.enter_context(ended_after(float(longest[LONGEST_TAG])))
-                of_run.enter_context(_no_line_for_skipped_steps())
+                # Dagster warns of each step behind a check without a result, as of an empty table,
+                # which is no fault, and gives these lines no level of their own.
+                of_run.enter_context(errors_only("dagster._core.execution.plan.active"))
                 report = context.log.info if context.log else lambda _: None
                 recover(self.lake, context.log.warning if context.log else report)
                 waiting = "waiting for the run of {}".format
@@ -312,18 +314,3 @@ def ended_after(seconds: float, grace: float = GRACE_SECONDS) -> Iterator[None]:
 def _say(line: str) -> None:
     # Not print: the thread that is stuck may hold the lock of the stream.
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"tidemark: {line}\n".encode())
-
-
-@contextmanager
-def _no_line_for_skipped_steps() -> Iterator[None]:
-    """Keep Dagster from warning of each step behind a check without a result, as of an empty table.
-
-    Such a table is no fault, and Dagster gives these lines no level of their own.
-    """
-    logger = logging.getLogger("dagster._core.execution.plan.active")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -75,17 +75,19 @@ def validate(
     annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours, unique)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
-    row = _run_suite(annotated, table, gx_expectations(ours))
+    outcomes = _run_suite(annotated, table, gx_expectations(ours))
     results = [
-        _result_of_ours(annotated, table, expectation, row[expectation.name])
+        _result_of_ours(annotated, table, expectation, outcomes[expectation.name])
         for expectation in ours
     ]
     if brought:
         is_readable = any(result.problem is None for result in results)
         suite = [brought_expectation.gx for brought_expectation in brought]
-        row |= _run_brought(annotated.select(*frame.columns), table, suite, is_readable=is_readable)
+        outcomes |= _run_brought(
+            annotated.select(*frame.columns), table, suite, is_readable=is_readable
+        )
         results += [
-            _result_of_brought(table, brought_expectation, row[brought_expectation.name])
+            _result_of_brought(table, brought_expectation, outcomes[brought_expectation.name])
             for brought_expectation in brought
         ]
     evaluated = {
@@ -93,7 +95,7 @@ def validate(
         for validation_result in results
         if validation_result.success is not None
     }
-    keep(*_one_page(table, row, evaluated))
+    keep(*_one_page(table, outcomes, evaluated))
     return results
 
 
@@ -111,12 +113,14 @@ def _run_suite(
     """
     from expectations.gx_suite import problem_of
 
-    row = _run(frame, table, suite)
-    raised = [item for item in suite if problem_of(row[(item.meta or {})[NAME]])]
+    outcomes = _run(frame, table, suite)
+    raised = [
+        expectation for expectation in suite if problem_of(outcomes[(expectation.meta or {})[NAME]])
+    ]
     if len(raised) > 1 and (is_readable or len(raised) < len(suite)):
-        for item in raised:
-            row |= _run(frame, table, [item])
-    return row
+        for expectation in raised:
+            outcomes |= _run(frame, table, [expectation])
+    return outcomes
 
 
 def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_readable: bool) -> Found:
@@ -130,10 +134,10 @@ def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_reada
     except Exception as error:
         if len(suite) == 1:
             return {suite[0].meta[NAME]: _raised(suite[0], error)}
-    brought: Found = {}
-    for item in suite:
-        brought |= _run_brought(frame, table, [item], is_readable=is_readable)
-    return brought
+    outcomes: Found = {}
+    for expectation in suite:
+        outcomes |= _run_brought(frame, table, [expectation], is_readable=is_readable)
+    return outcomes
 
 
 def _raised(expectation: Any, error: Exception) -> Any:
@@ -156,10 +160,10 @@ def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
     validation = batch.validate(
         gx.ExpectationSuite(table, expectations), result_format=_RESULT_FORMAT
     )
-    return {item.expectation_config.meta[NAME]: item for item in validation.results}
+    return {result.expectation_config.meta[NAME]: result for result in validation.results}
 
 
-def _one_page(table: str, row: Found, evaluated: Collection[str]) -> tuple[Any, Any]:
+def _one_page(table: str, outcomes: Found, evaluated: Collection[str]) -> tuple[Any, Any]:
     """Return results as those of one suite, for its page of Data Docs.
 
     A page shows an expectation that applied to no row as met by 100 % or NaN %, so it has only
@@ -169,12 +173,12 @@ def _one_page(table: str, row: Found, evaluated: Collection[str]) -> tuple[Any, 
     from great_expectations.core import ExpectationSuiteValidationResult
     from great_expectations.validator.validation_statistics import calc_validation_statistics
 
-    results = [value for name, value in row.items() if name in evaluated]
-    for item in results:
-        item.result.pop("unexpected_rows", None)
-        item.success = bool(item.success)  # of some types NumPy's, which is no JSON
+    results = [value for name, value in outcomes.items() if name in evaluated]
+    for result in results:
+        result.result.pop("unexpected_rows", None)
+        result.success = bool(result.success)  # of some types NumPy's, which is no JSON
     counts = calc_validation_statistics(results)
-    suite = gx.ExpectationSuite(table, [item.expectation_config for item in row.values()])
+    suite = gx.ExpectationSuite(table, [result.expectation_config for result in outcomes.values()])
     return suite, ExpectationSuiteValidationResult(
         results=results,
         success=counts.success,

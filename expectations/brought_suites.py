@@ -311,13 +311,13 @@ def _one_line(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return " ".join(str(error).split()) or type(error).__name__
-    result: Any = errors()
-    return "; ".join(_mistake(item) for item in result)
+    mistakes: Any = errors()
+    return "; ".join(_mistake(mistake) for mistake in mistakes)
 
 
-def _mistake(row: Mapping[str, Any]) -> str:
-    field = ".".join(str(item) for item in row["loc"] if item != "__root__")
-    return f"kwargs.{field}: {row['msg']}" if field else str(row["msg"])
+def _mistake(mistake: Mapping[str, Any]) -> str:
+    field = ".".join(str(part) for part in mistake["loc"] if part != "__root__")
+    return f"kwargs.{field}: {mistake['msg']}" if field else str(mistake["msg"])
 
 
 def _columns(arguments: Mapping[str, Any]) -> Iterator[str]:

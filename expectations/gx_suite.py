@@ -4,9 +4,7 @@ Importing this module imports Great Expectations (4-5 s); `expectations.adapter`
 first suite runs.
 """
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -43,6 +41,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from expectations.declarations import NAME, Expectation
+from tidemark.host.failures import errors_only
 
 EVALUATED = "rows.evaluated"
 UNEXPECTED = "rows.unexpected"
@@ -239,19 +238,8 @@ def _condition(expectation: Any) -> str | None:
     return (expectation.meta or {}).get(CONDITION)
 
 
-@contextmanager
-def _in_place_of_the_built_in_ones() -> Iterator[None]:
-    """Register classes under types that exist without a warning of each."""
-    logger = logging.getLogger("great_expectations.expectations.registry")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-with _in_place_of_the_built_in_ones():
+# Great Expectations warns of each class that is registered under a type that exists.
+with errors_only("great_expectations.expectations.registry"):
     for _built_in in BUILT_IN:
         type(_built_in)(
             _built_in.__name__,

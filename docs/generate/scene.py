@@ -29,7 +29,7 @@ WARNINGS = (
 
 @dataclass(frozen=True)
 class Scene:
-    """What a home was written with.
+    """Contents of a written home.
 
     Attributes:
         made_up: the cluster.

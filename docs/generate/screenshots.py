@@ -1,4 +1,4 @@
-"""Every page of the board in every size and scheme, to look at before and after a change.
+"""Every page of the board in every size and scheme, to compare before and after a change.
 
 ``python -m docs.generate.screenshots FOLDER [NAME ...]`` takes them of the made-up cluster of the
 pictures. Names choose pages and schemes: ``groups 390 1440-dark``; without any all are taken.

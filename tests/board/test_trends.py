@@ -15,7 +15,7 @@ from tidemark.lake.tables import progress
 
 
 def test_points_are_observations_five_minutes_apart(filled: Lake) -> None:
-    """The newest one included, so that the end of a trend is the number beside it."""
+    """The newest one included, so that the end of a trend is the number next to it."""
     newest = board_home.now() + timedelta(seconds=1)
     groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in range(12)}
     add_snapshots(filled, groups, cluster="other")

@@ -60,7 +60,7 @@ def test_tables_are_assets_and_suites_are_checks():
 
 
 def test_every_step_of_every_job_is_in_the_pool_of_tables() -> None:
-    """Runs beside each other would replace the same windows, or compute on one engine."""
+    """Runs at the same time would replace the same windows, or compute on one engine."""
     jobs = build(Settings()).get_repository_def().get_all_jobs()
     steps = {node.name: node.definition for job in jobs for node in job.nodes}
 

@@ -33,7 +33,7 @@ which would hide the few that lose messages.
 """
 
 TROUBLE = WORST_FIRST[:7]
-"""States that somebody has to look at."""
+"""States of incidents that need a person."""
 
 SEVERITY = "severity"
 LONGEST = 10**13
@@ -107,14 +107,14 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
     if severity and severity not in SEVERITIES:
         raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
     wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
-    evidences = [
+    incidents = [
         with_evidence(row)
         for row in dict_rows(rows.of(alerting.INCIDENTS))
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
-    evidences.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
-    evidences.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
-    return evidences
+    incidents.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
+    incidents.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
+    return incidents
 
 
 def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:

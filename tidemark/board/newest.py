@@ -241,18 +241,18 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
     # only where no collector observes its cluster as a whole.
     is_whole = pc.is_in(known["source"], value_set=pa.array([None, SnapshotSource.REMOTE]))  # pyright: ignore
     removed = _without_raw_rows(computed, loaded["snapshot_id"])
-    drop_columns = pa.concat_tables(
+    candidates = pa.concat_tables(
         [
             known.append_column("is_whole", is_whole),
             removed.append_column("is_whole", pa.array([False] * removed.num_rows, pa.bool_())),
         ]
     )
     order = [("is_whole", "descending"), ("observed_at", "descending")]
-    drop_columns = drop_columns.sort_by(order).drop_columns("is_whole")
+    candidates = candidates.sort_by(order).drop_columns("is_whole")
     first: dict[str, int] = {}
-    for place, cluster in enumerate(drop_columns["cluster"].to_pylist()):
+    for place, cluster in enumerate(candidates["cluster"].to_pylist()):
         first.setdefault(cluster, place)
-    rows = drop_columns.take(pa.array(list(first.values()), type=pa.int64()))
+    rows = candidates.take(pa.array(list(first.values()), type=pa.int64()))
     pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
     return dict(sorted(pairs)), rows
 

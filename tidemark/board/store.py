@@ -117,9 +117,9 @@ class Store:
             before = self._newest
             try:
                 if self._has_history():
-                    texts = versions(self.lake)
-                    if texts != before.versions:
-                        newest = read_newest(self.lake, before, texts, datetime.now(UTC))
+                    present = versions(self.lake)
+                    if present != before.versions:
+                        newest = read_newest(self.lake, before, present, datetime.now(UTC))
                         if newest.at != before.at:
                             self._trends = newest.at, self._read_trends(newest.at)
                         self._newest = newest

@@ -1,6 +1,6 @@
 """Lag and delay of all groups over the last hours as a few points, and changes of their health.
 
-Lists of groups show a trend beside each number. Reading the past of each group on its own would
+Lists of groups show a trend next to each number. Reading the past of each group on its own would
 take a file's time for each, so all groups are read at once, whenever there is a new snapshot.
 """
 

@@ -1,6 +1,9 @@
 """One line about a failure, from an exception and its causes."""
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 OURS = {"assets", "expectations", "orchestration", "spark", "tidemark"}
 """Packages whose errors explain themselves; the text of other errors starts with their type."""
@@ -28,6 +31,18 @@ class DamagedError(OSError):
 
 class RefusedError(DamagedError):
     """An object store, or the network before it, refused a file, which may be whole."""
+
+
+@contextmanager
+def errors_only(logger_name: str) -> Iterator[None]:
+    """Keep a logger of a library from lines below the level of errors."""
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def essence(text: str) -> str:

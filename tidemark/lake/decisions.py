@@ -91,8 +91,5 @@ def decisions(lake: Lake, window: Window | None = None) -> tuple[Decision, ...]:
     """Return the last decision on each row of a window, or of all rows."""
     names = tuple(field.name for field in fields(Decision))
     rows = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
-    last = {
-        decision.row_id: decision
-        for decision in sorted(rows, key=lambda decision: decision.decided_at)
-    }
+    last = {row.row_id: row for row in sorted(rows, key=lambda row: row.decided_at)}
     return tuple(decision for decision in last.values() if decision.decision != UNDONE)

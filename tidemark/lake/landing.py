@@ -215,7 +215,7 @@ def bound_aside(place: Place) -> None:
         OSError: it cannot be removed.
     """
     landing = landing_of(place)
-    beyond = [item for entry in _aside(landing) for item in sorted(entry)[:-MOST_ASIDE]]
+    beyond = [item for of_cluster in _aside(landing) for item in sorted(of_cluster)[:-MOST_ASIDE]]
     list(landing.each(lambda item: landing.remove(item.path), beyond))
 
 

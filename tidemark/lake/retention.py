@@ -140,7 +140,7 @@ def present(lake: Lake, now: datetime) -> datetime:
         lake: the tables.
         now: the time of this host's clock.
     """
-    hours = sorted(row for row in lake.rows_by_hour(raw.BROKERS) if row <= now)
+    hours = sorted(hour for hour in lake.rows_by_hour(raw.BROKERS) if hour <= now)
     if not hours:
         return now
     hour = hours[-1]
@@ -185,9 +185,9 @@ def remove_landed(lake: Lake, before: datetime) -> int:
     where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
     known = set(computed["snapshot_id"].to_pylist())
-    landing, entry = lake.landing, list(folders(lake.landing))
-    old = [item for item in entry if item.snapshot_id in known]
-    others = (item for item in entry if item.snapshot_id not in known)
+    landing, present = lake.landing, list(folders(lake.landing))
+    old = [item for item in present if item.snapshot_id in known]
+    others = (item for item in present if item.snapshot_id not in known)
     unfinished = [item for item in others if item.observed_at < before and not item.is_finished]
     list(landing.each(lambda item: landing.remove(item.path), old + unfinished))
     for day in days(landing):

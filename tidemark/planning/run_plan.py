@@ -245,7 +245,7 @@ class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """What a computation needs to know of the validation of its window.
+    """Outcome of the validation of a window, as far as computations use it.
 
     Attributes:
         suspects: names of the raw tables that may contain rows that are no measurements. Until

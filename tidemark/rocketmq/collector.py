@@ -86,14 +86,12 @@ def _weight(online: Online, group: str, queues: Counter[str]) -> tuple[int, int]
     """Return the subscriptions of all members of a group, and the queues of these."""
     connections = online[group].values()
     members = sum(len(connection.connections) for connection in connections)
-    merged = {
-        topic: it
-        for consumer_connection in connections
-        for topic, it in consumer_connection.subscriptions.items()
-    }
-    texts = sum(len(it.expression or "") + sum(map(len, it.tags or ())) for it in merged.values())
-    count = len(merged) + texts // TEXT_OF_ONE
-    return members * count, sum(queues[topic] for topic in merged)
+    merged = {topic: it for reported in connections for topic, it in reported.subscriptions.items()}
+    expression_bytes = sum(
+        len(it.expression or "") + sum(map(len, it.tags or ())) for it in merged.values()
+    )
+    weight = len(merged) + expression_bytes // TEXT_OF_ONE
+    return members * weight, sum(queues[topic] for topic in merged)
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -308,13 +306,11 @@ def _without_replaced_brokers(
     result = []
     for reading in readings:
         config = reading.config or {}
-        brokername = reading.taken_by or config.get("brokerName", reading.broker)
+        serving = reading.taken_by or config.get("brokerName", reading.broker)
         own_cluster = config.get("brokerClusterName")
         message = None
-        if brokername != reading.broker:
-            message = (
-                f"{reading.broker} {reading.broker_id} is gone, {brokername} has its address now"
-            )
+        if serving != reading.broker:
+            message = f"{reading.broker} {reading.broker_id} is gone, {serving} has its address now"
         elif cluster is not None and own_cluster not in (None, cluster):
             message = f"{reading.broker} at this address is of cluster {own_cluster}, not {cluster}"
         if message:

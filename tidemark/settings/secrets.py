@@ -101,12 +101,12 @@ def refused(environment: Mapping[str, str]) -> list[str]:
     Args:
         environment: variables and their values.
     """
-    texts: list[str] = []
+    faults: list[str] = []
     for purpose in PURPOSES:
         for name in purpose.variables:
             if value := environment.get(name, ""):
-                texts += _faults(name, value, purpose.is_token)
-    return texts
+                faults += _faults(name, value, purpose.is_token)
+    return faults
 
 
 def _faults(name: str, value: str, is_token: bool) -> Iterable[str]:

@@ -66,7 +66,7 @@ def test_a_removed_cluster_resolves_its_own_incidents_only(lake):
         "\n"
     )
     assert find(lake, [pending.incident_id]) == [], "nobody knew of it"
-    assert {item.state for item in find(lake, [item.incident_id for item in others])} == {"FIRING"}
+    assert {other.state for other in find(lake, [one.incident_id for one in others])} == {"FIRING"}
     assert close_removed(lake, {"lab"}, minute(2)) == 0
 
 

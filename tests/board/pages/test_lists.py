@@ -1,7 +1,7 @@
 """Lists as a person on call reads them: the worst first, with reason, age, owner and trend.
 
 Each test stands for a page that showed right numbers and still misled: a group in trouble at the
-end of a list, an incident without its age, an empty check that looked met.
+end of a list, an incident without its age, an empty check that was shown as met.
 """
 
 import json

@@ -189,11 +189,11 @@ class AlertmanagerChannel(Channel):
             with_body=True,
         )
         try:
-            text = msgspec.json.decode(body, type=list[_Silence])
+            silences = msgspec.json.decode(body, type=list[_Silence])
         except msgspec.DecodeError:
             # A proxy in front of it may respond with a page of its own.
             raise ChannelError("refused: its response is no list of silences") from None
-        return [silence.id for silence in text if silence.is_about(incident)]
+        return [silence.id for silence in silences if silence.is_about(incident)]
 
     def _silence(self, incident: Incident) -> None:
         if self._silences(incident):
@@ -237,5 +237,5 @@ def _alert(incident: Incident, now: datetime) -> dict[str, Any]:
 
 def _label(name: str) -> str:
     """Return a name as Prometheus allows it."""
-    text = "".join(text if text.isascii() and text.isalnum() else "_" for text in name)
+    text = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
     return f"_{text}" if text[:1].isdigit() else text or "_"

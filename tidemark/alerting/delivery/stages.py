@@ -106,7 +106,7 @@ class Waiting:
     Attributes:
         reason: why, in a few words.
         entry: how the log records it while it waits; None where it records nothing.
-        holds_back: whether later transitions of the incident are not looked at.
+        holds_back: whether later transitions of the incident are not considered.
     """
 
     reason: str
@@ -126,7 +126,7 @@ class Withheld:
 
 
 Outcome = Candidate | Waiting | Withheld | None
-"""What a stage returns: the candidate where it passes, or None where nothing is left to do."""
+"""Result of a stage: the candidate where it passes, or None where nothing is left to do."""
 
 Stage = Callable[[Candidate, datetime], Outcome]
 

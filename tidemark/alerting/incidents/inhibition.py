@@ -40,26 +40,26 @@ def apply_inhibition(
     is inhibited itself, so one of them is always notified.
     """
     all_incidents = list(incidents)
-    texts: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for inhibition in inhibitions:
         inhibit = _hidden if inhibition.only == "hidden" else _declared
         for target, source in inhibit(inhibition, all_incidents):
-            if target not in texts and target not in _chain(source, texts):
-                texts[target] = source
+            if target not in sources and target not in _chain(source, sources):
+                sources[target] = source
     return [
-        replace(incident, suppressed_by=texts.get(incident.incident_id))
-        if incident.is_open and texts.get(incident.incident_id) != incident.suppressed_by
+        replace(incident, suppressed_by=sources.get(incident.incident_id))
+        if incident.is_open and sources.get(incident.incident_id) != incident.suppressed_by
         else incident
         for incident in all_incidents
     ]
 
 
-def _chain(incident_id: str, texts: Mapping[str, str]) -> Iterator[str]:
+def _chain(incident_id: str, sources: Mapping[str, str]) -> Iterator[str]:
     """Yield an incident, the one that inhibits it, the one that inhibits that, ..."""
     current: str | None = incident_id
     while current:
         yield current
-        current = texts.get(current)
+        current = sources.get(current)
 
 
 Pairs = Iterator[tuple[str, str]]

@@ -102,7 +102,7 @@ def without_result(
 ) -> dict[Named, list[Incident]]:
     """Return the open incidents about expectations of which an evaluation holds no result."""
     known = {(alert.rule, alert.subject) for alert in evaluation.alerts} | evaluation.untrue
-    texts: dict[Named, list[Incident]] = {}
+    without: dict[Named, list[Incident]] = {}
     for incident in incidents:
         if (
             incident.kind == "quality"
@@ -110,8 +110,8 @@ def without_result(
             and (incident.rule, incident.subject) not in known
         ):
             named = incident.row["table"], incident.row["expectation"]
-            texts.setdefault(named, []).append(incident)
-    return texts
+            without.setdefault(named, []).append(incident)
+    return without
 
 
 def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime) -> int:
@@ -126,7 +126,7 @@ def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime)
     if not incidents:
         return 0
     with incidents_lease(lake):
-        result = find(lake, [incident.incident_id for incident in incidents])
+        read = find(lake, [incident.incident_id for incident in incidents])
         return save_closed(
-            lake, [incident for incident in result if incident.is_open], now, EXPECTATION_REMOVED
+            lake, [incident for incident in read if incident.is_open], now, EXPECTATION_REMOVED
         )

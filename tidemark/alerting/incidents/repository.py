@@ -232,7 +232,7 @@ def save(
         for incident in after
         if old.get(incident.incident_id) != incident
     ]
-    removed = [old[text] for text in old.keys() - new.keys()]
+    removed = [old[incident_id] for incident_id in old.keys() - new.keys()]
     # A row lies in the hour in which its incident opened.
     redated = [
         old[incident.incident_id]

@@ -162,9 +162,9 @@ class Samples:
         labels = source.labels
         if source.cluster_if_several and self._several:
             labels = ("cluster", *labels)
-        texts = [_texts(arrow_table[label]) for label in labels]
+        label_texts = [_texts(arrow_table[label]) for label in labels]
         values = {name: arrow_table[name].to_pylist() for name in {m.value for m in source.metrics}}
-        return SourceRows(labels, texts, [(m, values[m.value]) for m in source.metrics])
+        return SourceRows(labels, label_texts, [(m, values[m.value]) for m in source.metrics])
 
 
 def families(rows: Iterable[SourceRows]) -> Iterator[Family]:

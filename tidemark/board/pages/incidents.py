@@ -37,7 +37,7 @@ router = APIRouter(include_in_schema=False)
 Text = Annotated[str, Form()]
 
 RUNBOOKS = ROOM.parent.parent / "docs" / "runbooks"
-"""Pages of the documentation; there are none beside an installed wheel."""
+"""Pages of the documentation; an installed wheel has none."""
 
 MOST = 500
 """Incidents of the list at most; the API has all of them."""
@@ -90,7 +90,7 @@ def listed(page: Page, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def summary(row: Mapping[str, Any], phrase: Phrase) -> str:
-    """Return what was observed in one line; empty where no rule of this program says it."""
+    """Return what was observed in one line; empty where no rule of this program words it."""
     if row["kind"] not in KINDS or not row["last_true_at"]:
         return ""
     return observed(_as_incident(row), phrase)

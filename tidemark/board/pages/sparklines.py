@@ -1,4 +1,4 @@
-"""Trends as small drawings beside numbers: lines of the last hours, from 0 to the largest value."""
+"""Trends as small drawings next to numbers: lines of the last hours from 0 to the largest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ WIDTH, HEIGHT, MARGIN = 96, 24, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Sparkline:
-    """What a template draws.
+    """Paths and points of one line, as a template draws them.
 
     Attributes:
         name: the column: ``delay_ms``, or ``lag`` where no delay is above 0.

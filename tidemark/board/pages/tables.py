@@ -136,9 +136,12 @@ def brokers(page: ThePage) -> Response:
         row | {"disk": _disk(row)} for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     ]
     rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
-    silent = sum(row["version"] is None and row["role"] is None for row in rows)
+    unresponsive = sum(row["version"] is None and row["role"] is None for row in rows)
     return page.render(
-        "brokers.html", rows=rows, silent=silent, full=[row for row in rows if row["disk"]]
+        "brokers.html",
+        rows=rows,
+        unresponsive=unresponsive,
+        full=[row for row in rows if row["disk"]],
     )
 
 

@@ -1,4 +1,4 @@
-"""What happened, the newest first: events, changes of health, and transitions of incidents."""
+"""Events, changes of health and transitions of incidents in one list, the newest first."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

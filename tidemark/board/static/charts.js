@@ -49,7 +49,7 @@
     const when = figure.querySelector(".when");
     const font = "11px system-ui, sans-serif";
     const low = chart.kinds.indexOf("low") + 1;
-    // As tidemark/board/pages/charts.py divides a line: between two values a line is whole, beside a bound dashed.
+    // As tidemark/board/pages/charts.py divides a line: between two values a line is whole, next to a bound dashed.
     const bounded = chart.bounds.flatMap((marks, i) => (marks ? [i] : []));
     const isBound = (i, place) => Boolean((chart.bounds[i] || [])[place]);
     const exact = chart.values.map((values, i) => values.map((value, place) => (isBound(i, place) ? null : value)));

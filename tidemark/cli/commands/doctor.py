@@ -206,7 +206,7 @@ def _suites() -> str:
         raise MistakesError(mistakes)
     if folder.missing:
         return "none besides Tidemark's own"
-    count = sum(len(brought_expectations) for brought_expectations in brought_expectations.values())
+    count = sum(map(len, brought_expectations.values()))
     return f"{count} expectations of {len(brought_expectations)} tables in {folder.path}"
 
 

@@ -83,8 +83,9 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
         echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
         return
     echo(f"{row.row_id} of {row.table}")
-    for texts in broken:
-        echo(f"Violates {texts['rule']} ({texts['severity']}): expected are {texts['expected']}")
+    for expectation in broken:
+        rule, severity = expectation["rule"], expectation["severity"]
+        echo(f"Violates {rule} ({severity}): expected are {expectation['expected']}")
     if isinstance(row, Decision):
         echo(_decision_text(row))
     echo(to_json(row.columns, indent=2))

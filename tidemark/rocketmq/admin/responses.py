@@ -89,14 +89,14 @@ def _table(text: bytes) -> IntegerTable | None:
     quoted = text.replace(b":", b'":').replace(b",", b',"')
     standard = quoted.replace(b'"":{', b'":{"').replace(b'},""', b'},"').replace(b'{"}', b"{}")
     try:
-        numbers = _TABLE.decode(standard)
+        decoded = _TABLE.decode(standard)
     except ValueError:
         return None
-    names, sizes = len(numbers), list(map(len, numbers.values()))
+    names, sizes = len(decoded), list(map(len, decoded.values()))
     keys, filled = sum(sizes), names - sizes.count(0)
     colons, commas = names + keys, names - 1 + keys - filled
     is_proven = len(quoted) - len(text) == colons + commas and text.count(b'"') == 2 * names
-    return IntegerTable(numbers) if is_proven else None
+    return IntegerTable(decoded) if is_proven else None
 
 
 MAX_TOPICS = 100_000

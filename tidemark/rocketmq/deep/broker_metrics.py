@@ -145,12 +145,10 @@ async def read_broker_metrics(
             _page(client, metrics_endpoint, problems, seconds, pool)
             for metrics_endpoint in endpoints
         )
-        metrics_endpoint = await asyncio.gather(*parts)
+        read = await asyncio.gather(*parts)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    pages = [
-        (endpoint.broker, page) for endpoint, page in zip(endpoints, metrics_endpoint, strict=True)
-    ]
+    pages = [(endpoint.broker, page) for endpoint, page in zip(endpoints, read, strict=True)]
     return BrokerMetrics(
         [
             BrokerMetric(broker, group, topic, **values)

@@ -85,16 +85,16 @@ def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) 
         return
     ends = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
     for row in snapshot.consumer_offsets:
-        pair = furthest.get((row.broker, row.consumer_group, row.topic, row.queue_id))
+        reported_offset = furthest.get((row.broker, row.consumer_group, row.topic, row.queue_id))
         end = ends.get((row.broker, row.topic, row.queue_id))
-        if pair is None or end is None or row.pull_offset is not None:
+        if reported_offset is None or end is None or row.pull_offset is not None:
             continue
-        next_offset, is_exact = pair
+        next_offset, is_exact = reported_offset
         if next_offset < end and not is_exact:
             continue
-        pair = min(next_offset, end)
-        if row.offset_store == "broker" and pair >= (row.consumer_offset or 0):
-            row.pull_offset, row.pull_source = pair, "client_cache"
+        pull_offset = min(next_offset, end)
+        if row.offset_store == "broker" and pull_offset >= (row.consumer_offset or 0):
+            row.pull_offset, row.pull_source = pull_offset, "client_cache"
 
 
 AT_ONCE = 4

@@ -61,9 +61,9 @@ class StoreTimeReader(MasterReader):
             progress = (await admin.consumer_offsets(self.client, self.address)).offsets
             for it in waiting:
                 committed = progress.get(OffsetKey(it.row.topic, it.row.consumer_group), {})
-                pair = self._found.get((_pair(it), it.row.queue_id))
-                if pair and committed.get(it.row.queue_id) == it.row.consumer_offset:
-                    it.row.first_unconsumed_at = _stored_at(it, *pair)
+                entry = self._found.get((_pair(it), it.row.queue_id))
+                if entry and committed.get(it.row.queue_id) == it.row.consumer_offset:
+                    it.row.first_unconsumed_at = _stored_at(it, *entry)
 
     async def _read_clock(self, topic: str) -> None:
         with self.problems:

@@ -48,12 +48,12 @@ def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
 
 def lags_by_pair(behind: Iterable[Unconsumed]) -> dict[str, dict[tuple[str, str], int]]:
     """Return the unconsumed messages of each (topic, consumer group), by broker."""
-    texts: dict[str, dict[tuple[str, str], int]] = {}
+    lags: dict[str, dict[tuple[str, str], int]] = {}
     for it in behind:
-        lags = texts.setdefault(it.row.broker, {})
+        of_broker = lags.setdefault(it.row.broker, {})
         pair = it.row.topic, it.row.consumer_group
-        lags[pair] = lags.get(pair, 0) + len(it.offsets)
-    return texts
+        of_broker[pair] = of_broker.get(pair, 0) + len(it.offsets)
+    return lags
 
 
 def stratified(offsets: range, size: int, run: int, random: Random) -> list[range]:

@@ -125,9 +125,9 @@ def _lines(path: Path, broker: str, broker_id: int, problems: list[FileError]) -
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             while line := file.readline(MAX_LINE):
-                pair = parse_line(line.decode(errors="replace"), broker, broker_id)
-                if pair:
-                    yield pair
+                counter = parse_line(line.decode(errors="replace"), broker, broker_id)
+                if counter:
+                    yield counter
     except (OSError, EOFError, zlib.error) as error:
         problems.append(FileError(path, reason_of(error)))
 

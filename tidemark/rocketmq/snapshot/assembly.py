@@ -213,12 +213,14 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
 
 def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
     """Return subscriptions at all brokers by (group, client) and lite topic."""
-    texts: LiteSubscriptions = {}
+    subscriptions: LiteSubscriptions = {}
     for reading in masters:
         for topic, lite in reading.lite_topics.items():
             for subscriber in lite.subscribers:
-                texts.setdefault(subscriber, {})[topic] = Subscription(topic, "TAG", "*", [])
-    return texts
+                subscriptions.setdefault(subscriber, {})[topic] = Subscription(
+                    topic, "TAG", "*", []
+                )
+    return subscriptions
 
 
 def connections_at(masters: Iterable[BrokerReading]) -> dict[tuple[str, str], int]:

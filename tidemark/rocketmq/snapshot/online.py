@@ -50,14 +50,14 @@ def homes(online: Online, brokers: Container[str]) -> dict[tuple[str, str], str]
     Requests that are forwarded to the member go through that broker only. A proxy in local mode
     reports members of its broker too, and forwards nothing.
     """
-    texts: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], str] = {}
     for group, connections in online.items():
         for broker, connection in connections.items():
             if broker not in brokers:
                 continue
             for member in connection.connections:
-                texts.setdefault((group, member.client_id), broker)
-    return texts
+                first.setdefault((group, member.client_id), broker)
+    return first
 
 
 _GRPC_CLIENT_ID = re.compile(r"@\d+@\d+@[0-9A-Za-z]+")
