@@ -78,9 +78,21 @@ def test_only_backlog_rules_name_the_worst_queue(kind, value, lines):
     ("value", "words"),
     [(3.0, "3 rows violate it"), (None, "the rows as a whole violate it")],
 )
-def test_an_expectation_of_a_whole_column_counts_no_rows(value, words):
-    fires = incident(("FIRING", 0), kind="quality", last_value=value, threshold=0.0, evidence="{}")
+@pytest.mark.parametrize("evidence", ["{}", json.dumps({"words": KINDS["quality"].words})])
+def test_an_expectation_of_a_whole_column_counts_no_rows(value, words, evidence):
+    """The evidence of an evaluation has the words of the kind."""
+    fires = incident(
+        ("FIRING", 0), kind="quality", last_value=value, threshold=0.0, evidence=evidence
+    )
     assert f"Observed: {words}" in text(notification(fires)).split("\n")
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.words_one])
+def test_one_is_worded_as_one(kind):
+    evidence = json.dumps({"words": KINDS[kind].words, "row": {}})
+    fires = incident(("FIRING", 0), kind=kind, last_value=1.0, threshold=0.0, evidence=evidence)
+    observed = KINDS[kind].words_one.format(value="1")
+    assert f"Observed: {observed}" in text(notification(fires)).split("\n")
 
 
 @pytest.mark.parametrize("kind", ["contested_queues", "unowned_queues", "lag"])

@@ -194,11 +194,7 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         phrase: returns a text in the language of the reader.
     """
     row, unit = incident.row, _unit(incident)
-    kind, is_counted = KINDS[incident.kind], incident.last_value is not None
-    ready_made = kind.words if is_counted else kind.words_uncounted or kind.words
-    if incident.last_value == 1 and kind.words_one:
-        ready_made = kind.words_one
-    words = incident.details.get("words") or ready_made
+    kind, words = KINDS[incident.kind], _words(incident)
     parts = [phrase(words, value=_of_incident(incident, "last_value", phrase))]
     if "{value}" in words and incident.threshold:
         threshold = amount(incident.threshold, unit, phrase)
@@ -219,6 +215,19 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
         parts.append(phrase("{unknown} of {queues} queues unknown, so a lower bound", **queues))
     return phrase(", ").join(parts)
+
+
+def _words(incident: Incident) -> str:
+    """Return the words of an observation, before its numbers are filled in.
+
+    The evidence has those of the rule, which are the kind's own but for rules on a column.
+    """
+    kind, words = KINDS[incident.kind], incident.details.get("words")
+    if words and words != kind.words:
+        return words
+    if incident.last_value is None:
+        return kind.words_uncounted or kind.words
+    return (incident.last_value == 1 and kind.words_one) or kind.words
 
 
 def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
