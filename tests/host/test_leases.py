@@ -3,11 +3,13 @@
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 
 import psycopg2
 import pytest
+from filelock import FileLock
 from sqlalchemy.engine import Connection
 
 from tests.support.homes import environment
@@ -220,6 +222,32 @@ def test_a_home_is_for_its_user_alone(tmp_path):
     home = Home.of(tmp_path / "a" / "home")
     FileLeases(home).acquire("run").release()
     assert home.path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("then", "named"),
+    [("names itself", "process 7"), ("releases", None), ("stays", "another process (x.lock)")],
+)
+def test_a_holder_is_named_once_it_had_time_for_it(tmp_path, then, named):
+    """The lock comes before the name and goes after it; a full disk keeps no name."""
+    home = Home.of(tmp_path)
+    lock = FileLock(tmp_path / "x.lock", thread_local=False)
+    lock.acquire()
+    end = {
+        "names itself": lambda: (tmp_path / "x.holder").write_text("process 7"),
+        "releases": lock.release,
+        "stays": lambda: None,
+    }[then]
+    leases = FileLeases(home)
+    leases.poll_seconds = 0.5
+    timer = threading.Timer(0.05, end)
+    timer.start()
+    try:
+        holder = leases.holder("x")
+    finally:
+        timer.join()
+        lock.release(force=True)
+    assert (holder and holder.replace(f"{tmp_path}/", "")) == named
 
 
 def _connected(uri):

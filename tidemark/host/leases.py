@@ -181,20 +181,19 @@ class FileLeases(Leases):
         entries = set()
         for path in self._home.path.rglob("*.lock"):
             name = path.relative_to(self._home.path).with_suffix("").as_posix()
-            lock = FileLock(path, thread_local=False)
-            try:
-                lock.acquire(blocking=False)
-                lock.release()
-            except Timeout:
-                entries.add(self.holder(name))
+            if _is_locked(path) and (holder := self.holder(name)) is not None:
+                entries.add(holder)
         return sorted(entries)
 
-    def holder(self, name: str) -> str:
+    def holder(self, name: str) -> str | None:
         """See `Leases`."""
-        try:
+        with suppress(OSError):
             return self._holder_file(name).read_text()
-        except OSError:
-            return f"another process ({self._home.path / name}.lock)"
+        time.sleep(self.poll_seconds)  # between lock and name, a process takes or releases it
+        with suppress(OSError):
+            return self._holder_file(name).read_text()
+        path = self._home.path / f"{name}.lock"
+        return f"another process ({path})" if _is_locked(path) else None
 
     def _holder_file(self, name: str) -> Path:
         """Return the file that names the holder; the release of the lease removes it."""
@@ -222,6 +221,18 @@ class _FileLease(Lease):
 
     def let_go(self) -> None:
         self._lock.release()
+
+
+def _is_locked(path: Path) -> bool:
+    if not path.exists():
+        return False
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return True
+    lock.release()
+    return False
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
