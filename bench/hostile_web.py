@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -91,15 +90,16 @@ for query in ("clients=10000&queues=9999", "clients=10000", "clients=1000&queues
 
 FLOOD = """
 import base64, http.client, sys, threading
-host, port, clients = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+host, port, clients, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 def flood(client):
     number = 0
     while True:
         number += 1
         text = base64.b64encode(f"ann:wrong {client} {number}".encode()).decode()
+        headers = {"Authorization": f"Basic {text}"} if path == "/groups" else {}
         connection = http.client.HTTPConnection(host, port, 600, source_address=("127.0.0.2", 0))
         try:
-            connection.request("GET", "/groups", headers={"Authorization": f"Basic {text}"})
+            connection.request("GET", path, headers=headers)
             connection.getresponse().read()
             sys.stdout.write("x")
             sys.stdout.flush()
@@ -109,7 +109,11 @@ def flood(client):
 for client in range(clients):
     threading.Thread(target=flood, args=(client,)).start()
 """
-"""Sends wrong passwords as fast as the board responds, and a letter for each response."""
+"""Requests a path as fast as the board responds, and writes a letter for each response.
+
+For ``/groups`` with wrong passwords. A process of its own, so that its threads do not delay the
+client that measures.
+"""
 
 
 class Board:
@@ -170,6 +174,18 @@ class Response:
         self.seconds = seconds
 
 
+class Flood:
+    """Clients that request a path without a pause."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    @property
+    def responses(self) -> int:
+        """Number of responses so far."""
+        return os.fstat(self._file).st_size
+
+
 class Served:
     """A board that listens."""
 
@@ -195,6 +211,17 @@ class Served:
         connection.close()
         return Response(status, time.perf_counter() - started)
 
+    @contextmanager
+    def flooded(self, path: str, clients: int) -> Iterator["Flood"]:
+        """Let clients request a path without a pause."""
+        host, _, port = self.address.partition(":")
+        command = [sys.executable, "-c", FLOOD, host, port, str(clients), path]
+        with tempfile.TemporaryFile() as responses:
+            with subprocess.Popen(command, stdout=responses) as process:
+                time.sleep(1)
+                yield Flood(responses.fileno())
+                process.kill()
+
     @property
     def cpu(self) -> float:
         """Seconds of processor time so far."""
@@ -218,25 +245,6 @@ def _shown(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-@contextmanager
-def repeated(work: Callable[[int], object], threads: int) -> Iterator[None]:
-    """Do something again and again in some threads."""
-    ended = threading.Event()
-    numbers = itertools.count()
-
-    def repeat() -> None:
-        while not ended.is_set():
-            work(next(numbers))
-
-    started = [threading.Thread(target=repeat, daemon=True) for _ in range(threads)]
-    for thread in started:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
 def passwords(board: Board, seconds: float) -> Iterator[tuple[str, str]]:
     """Wrong passwords of one peer; with a file of users, and with tokens alone."""
     salt = os.urandom(16)
@@ -245,17 +253,14 @@ def passwords(board: Board, seconds: float) -> Iterator[tuple[str, str]]:
     users.write_text(f"ann:scrypt${salt.hex()}${digest.hex()}:act\n")
     logins = {"users": {"SERVE_USERS": str(users)}, "tokens alone": {"SERVE_TOKEN": "t" * 40}}
     for name, settings in logins.items():
-        with board.served(settings) as served, tempfile.TemporaryFile() as responses:
+        with board.served(settings) as served:
             if name == "users":
                 at = time.monotonic() + 3
                 health = served.health_until(lambda at=at: time.monotonic() > at)
                 yield "nothing: `/healthz`, median and longest", health
             label = f"{CLIENTS} clients send wrong passwords, {name}"
             before = served.cpu
-            host, _, port = served.address.partition(":")
-            command = [sys.executable, "-c", FLOOD, host, port, str(CLIENTS)]
-            with subprocess.Popen(command, stdout=responses) as flood:
-                time.sleep(1)
+            with served.flooded("/groups", CLIENTS) as flood:
                 at = time.monotonic() + seconds
                 health = served.health_until(lambda at=at: time.monotonic() > at)
                 yield f"{label}: `/healthz`, median and longest", health
@@ -263,9 +268,8 @@ def passwords(board: Board, seconds: float) -> Iterator[tuple[str, str]]:
                     colleague = served.get("/groups", "127.0.0.3", "right")
                     shown = f"{colleague.status} in {_shown(colleague.seconds)}"
                     yield f"{label}: the right one of another peer", shown
-                flood.kill()
-            sent = max(1, os.fstat(responses.fileno()).st_size)
-            yield f"{label}: CPU of one", f"{(served.cpu - before) / sent * 1000:.1f} ms"
+                cost = (served.cpu - before) / max(1, flood.responses)
+            yield f"{label}: CPU of one", f"{cost * 1000:.1f} ms"
 
 
 def addresses(board: Board) -> Iterator[tuple[str, str]]:
@@ -288,10 +292,7 @@ def unreachable(board: Board) -> Iterator[tuple[str, str]]:
         ]
         addresses = ";".join(f"127.0.0.1:{port}" for _, port in ports)
         served = stack.enter_context(board.served({"NAMESRV": addresses}))
-        stack.enter_context(
-            repeated(lambda _: served.get("/api/v1/live/quiet", "127.0.0.2"), READERS)
-        )
-        time.sleep(1)
+        stack.enter_context(served.flooded("/api/v1/live/quiet", READERS))
         deadline = time.monotonic() + 8
         health = served.health_until(lambda: time.monotonic() > deadline)
         yield f"{READERS} readers of an unreachable cluster: `/healthz`, median and longest", health

@@ -6,6 +6,7 @@ taken in threads of their own, and a request that waits takes no thread, so no o
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ THREADS = 4
 """Clusters of which a snapshot is taken at once."""
 
 WAITING = 16
-"""Requests that wait for snapshots of one cluster."""
+"""Requests that wait for snapshots of a cluster by one of its names."""
 
 RETRY_SECONDS = 5
 """Seconds after which a refused request may be sent again."""
@@ -40,7 +41,6 @@ class _Last:
 
     taken: Future[ByOurClock] | None = None
     taken_at: float = -SECONDS
-    waiting: int = 0
 
 
 class LiveSnapshots:
@@ -56,6 +56,7 @@ class LiveSnapshots:
         self._state = state
         self._configured = configured
         self._last: dict[str, _Last] = {}
+        self._waiting: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(THREADS, "board-live")
 
     async def of(self, name: str) -> ByOurClock:
@@ -65,20 +66,23 @@ class LiveSnapshots:
             ProblemError: no such cluster is configured here, nothing of it could be read, or too
                 many requests wait for it.
         """
-        # Finding it reads the state, which may be a database that does not respond.
-        cluster = await run_in_threadpool(self._named, name)
-        last = self._last.setdefault(cluster.key, _Last())
-        if last.waiting >= WAITING:
+        # A refusal comes before all that costs: clients may repeat it without a pause.
+        if self._waiting[name] >= WAITING:
             raise ProblemError(
                 503,
                 f"{WAITING} requests wait for a snapshot of {name}: try again",
                 {"Retry-After": str(RETRY_SECONDS)},
             )
-        last.waiting += 1
+        self._waiting[name] += 1
         try:
+            # Finding it reads the state, which may be a database that does not respond.
+            cluster = await run_in_threadpool(self._named, name)
+            last = self._last.setdefault(cluster.key, _Last())
             snapshot = await asyncio.shield(asyncio.wrap_future(self._newest(cluster, last)))
         finally:
-            last.waiting -= 1
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._waiting[name]
         if snapshot.status == SnapshotStatus.FAILED:
             why = snapshot.problems[0].line if snapshot.problems else "nothing responded"
             raise ProblemError(503, f"{name} cannot be read now: {why}")
