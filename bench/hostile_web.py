@@ -216,11 +216,13 @@ class Served:
         """Let clients request a path without a pause."""
         host, _, port = self.address.partition(":")
         command = [sys.executable, "-c", FLOOD, host, port, str(clients), path]
-        with tempfile.TemporaryFile() as responses:
-            with subprocess.Popen(command, stdout=responses) as process:
-                time.sleep(1)
-                yield Flood(responses.fileno())
-                process.kill()
+        with (
+            tempfile.TemporaryFile() as responses,
+            subprocess.Popen(command, stdout=responses) as process,
+        ):
+            time.sleep(1)
+            yield Flood(responses.fileno())
+            process.kill()
 
     @property
     def cpu(self) -> float:
