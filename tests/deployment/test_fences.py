@@ -11,10 +11,11 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.settings.home import Home
 from tidemark.settings.sections import CatalogSettings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.deployment]
 
 
-def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path):
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.spark)])
+def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path, writer):
     with postgresql(tmp_path / "server") as uri:
         warehouse = (tmp_path / "warehouse").as_uri()
         home = Home.of(tmp_path / "home")
@@ -22,7 +23,7 @@ def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path):
         assert lake.catalog
         process = stopped(
             lake,
-            "python",
+            writer,
             TIDEMARK_CATALOG_TYPE="sql",
             TIDEMARK_CATALOG_URI=uri,
             TIDEMARK_WAREHOUSE=warehouse,
