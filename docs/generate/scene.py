@@ -120,6 +120,19 @@ def _add_topics(lake: Lake, made_up: MadeUp) -> None:
             for minutes in range(360)
         ],
     )  # fmt: skip
+    for number, count, new, hours in ((2, 1_204, 12, 61), (1, 37, 0, 30), (9, 4, 0, 3)):
+        topic = {"topic": f"%DLQ%{made_up.name(number)}", "kind": "dlq", "complete": True}
+        topic |= {"brokers": 1, "queues": 1, "unreadable_messages": 0}
+        topic |= {"oldest_at": made_up.ago(60 * hours), "oldest_at_is_upper_bound": number == 2}
+        lake.append(
+            progress.TOPICS,
+            [
+                _at_end(made_up, progress.TOPICS, minutes, added_last_hour=new,
+                        messages=count - (new * minutes) // 60,
+                        newest_at=made_up.ago(minutes if new else 140), **topic)
+                for minutes in range(0, 180, 5)
+            ],
+        )  # fmt: skip
     kinds = {name: "system" for name in SYSTEM_TOPICS}
     kinds |= {f"%RETRY%{made_up.name(number)}": "retry" for number in (0, 1, 3, 5)}
     kinds |= {f"%DLQ%{made_up.name(2)}": "dlq", LONG_TOPIC: "normal"}

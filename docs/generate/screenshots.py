@@ -41,6 +41,7 @@ def pages(written: scene.Scene) -> dict[str, str]:
         "incidents": "/incidents",
         "incident": f"/incident?id={written.stalled}",
         "differing": f"/incident?id={written.differing}",
+        "dead-letters": "/dead-letters",
         "topics": "/topics",
         "topic": f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}",
         "brokers": "/brokers",

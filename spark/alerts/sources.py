@@ -13,7 +13,7 @@ from tidemark.lake.schema import Table
 from tidemark.lake.tables.progress import GROUPS, TOPICS
 from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 from tidemark.model.snapshots import SnapshotSource
-from tidemark.rocketmq.names import CONNECTIONS
+from tidemark.rocketmq.names import CONNECTIONS, DLQ_PREFIX
 
 MANY = 10
 """Failed requests about single topics or groups from which the broker counts as unreachable."""
@@ -128,8 +128,23 @@ def _with_group_columns(groups: DataFrame) -> DataFrame:
 
 
 def _with_topic_columns(topics: DataFrame) -> DataFrame:
-    """Mark all topics: their numbers always mean something."""
-    return with_new(topics, {"judgeable": F.lit(True)})
+    """Mark all topics as meaningful, and add the group and the age of dead letters.
+
+    ``consumer_group`` and ``dead_letter_age_seconds`` are those of dead-letter topics, NULL of
+    others; without a dead letter the age is 0.
+    """
+    is_dead = F.col("topic").startswith(DLQ_PREFIX)
+    age = F.unix_seconds("observed_at") - F.unix_seconds("oldest_at")
+    return with_new(
+        topics,
+        {
+            "judgeable": F.lit(True),
+            "consumer_group": F.when(is_dead, F.expr(f"substr(topic, {len(DLQ_PREFIX) + 1})")),
+            "dead_letter_age_seconds": F.when(
+                is_dead, F.when(F.col("messages") == 0, F.lit(0)).otherwise(age)
+            ),
+        },
+    )
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:
@@ -179,6 +194,8 @@ SOURCES = {
         (
             *("cluster", "topic", "unreadable_messages", "unreadable_reason", "messages"),
             *("brokers", "queues", "complete", "read_queues", "write_queues", "perm"),
+            *("consumer_group", "dead_letter_age_seconds", "added_last_hour"),
+            *("oldest_at", "oldest_at_is_upper_bound", "newest_at"),
         ),
         _with_topic_columns,
     ),

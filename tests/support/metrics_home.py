@@ -1,6 +1,6 @@
 """A home with rows for every metric: two brokers, a slave, a group with retries and members."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.support import board_home
@@ -82,7 +82,10 @@ def fill(lake: Lake, at: datetime) -> None:
         *(board_home.group(GROUP, topic=topic, **numbers | sums) for topic in topics[:2]),
     )
     held = {"unreadable_messages": 8, "timing_messages": 5, "complete": True}
-    write(progress.TOPICS, {"topic": TOPIC} | held)
+    dead = {"topic": topics[2], "kind": "dlq", "messages": 200, "added_last_hour": 6}
+    dead |= {"complete": True, "oldest_at": at - timedelta(hours=2), "newest_at": at}
+    dead |= {"oldest_at_is_upper_bound": False}
+    write(progress.TOPICS, {"topic": TOPIC} | held, dead)
     members = [{"consumer_group": GROUP, "client_id": f"10.0.0.9@{n}"} for n in (1, 2)]
     write(
         raw.CLIENTS,

@@ -18,13 +18,23 @@ from starlette.responses import StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from tidemark.board.access import AccessMiddleware, Login, Person
-from tidemark.board.api import clusters, events, group, groups, incidents, plan, topics
+from tidemark.board.api import (
+    clusters,
+    dead_letters,
+    events,
+    group,
+    groups,
+    incidents,
+    plan,
+    topics,
+)
 from tidemark.board.dependencies import TheStore, only_known_parameters, readable
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
 from tidemark.board.metrics.feed import MetricsKeeper
 from tidemark.board.middleware import HeadMiddleware, Limits, LimitsMiddleware, SegmentsMiddleware
 from tidemark.board.newest import age_seconds, is_fresh
+from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
@@ -165,13 +175,16 @@ def application(
 def _include_routes(app: FastAPI) -> None:
     """Add the API, the addresses that programs poll, the pages and their files."""
     api = APIRouter(prefix=API, dependencies=[Depends(readable)])
-    for module in (clusters, groups, group, topics, incidents, events, plan):
+    for module in (clusters, groups, group, dead_letters, topics, incidents, events, plan):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probe_routes)
     app.include_router(feed.router)
     app.include_router(change_routes)
-    for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
+    for module in (
+        *(overview, groups_pages, group_page, incidents_pages, dead_letters_page),
+        *(tables, now, preferences),
+    ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
 

@@ -16,7 +16,7 @@ from tidemark.board.group_copies import GroupCopies
 from tidemark.board.group_history import GroupHistory
 from tidemark.board.newest import Newest, read_newest
 from tidemark.board.past import History, PastRows, Shown
-from tidemark.board.trends import Trends, read_trends
+from tidemark.board.trends import Listed, Points, Trends, read_points, read_trends
 from tidemark.host.failures import one_line
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
@@ -65,6 +65,9 @@ class Store:
         self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
         # As long as their rows, which are forgotten when the tables change.
         self._past_trends: WeakKeyDictionary[PastRows, Trends] = WeakKeyDictionary()
+        # Of each list the points that were shown last.
+        self._points: dict[str, tuple[Mapping[str, datetime], Points]] = {}
+        self._reading_points = threading.Lock()
         self._reading_past = threading.Lock()
         self._was_read = threading.Event()
         self._changed = threading.Condition()
@@ -93,6 +96,21 @@ class Store:
             if rows not in self._past_trends:
                 self._past_trends[rows] = self._read_trends(rows.at)
             return self._past_trends[rows]
+
+    def points(self, rows: Shown, listed: Listed) -> Points:
+        """Return the last hours of topics or brokers until what is shown; none if unreadable."""
+        with self._reading_points:
+            at, points = self._points.get(listed.table.name, ({}, Points()))
+            if at == rows.at:
+                return points
+            try:
+                points = read_points(self.lake, self.files, rows.at, listed)
+            # A page without trends is better than none.
+            except Exception as error:
+                _log.warning("the last hours cannot be read: %s", one_line(error))
+                return Points()
+            self._points[listed.table.name] = rows.at, points
+            return points
 
     def _read_trends(self, at: Mapping[str, datetime]) -> Trends:
         try:

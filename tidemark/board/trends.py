@@ -1,10 +1,11 @@
-"""Lag and delay of all groups over the last hours as a few points, and changes of their health.
+"""Numbers of all groups, topics and brokers over the last hours as a few points each.
 
-Lists of groups show a trend next to each number. Reading the past of each group on its own would
-take a file's time for each, so all groups are read at once, whenever there is a new snapshot.
+Lists show a trend next to each number. Reading the past of each row on its own would take a file's
+time for each, so all of them are read at once: groups whenever there is a new snapshot, topics and
+brokers when a page shows them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +19,8 @@ from tidemark.board.past import files_of, path_of
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.tables import progress
+from tidemark.lake.schema import Table
+from tidemark.lake.tables import progress, raw
 from tidemark.planning.history import files_left_out, loaded_snapshots, remembered
 
 REACH = timedelta(hours=3)
@@ -32,16 +34,33 @@ CHANGED_WITHIN = timedelta(hours=1)
 
 COLUMNS = columns_with_marks(("lag", "delay_ms"))
 
-Key = tuple[str, str, str]
-"""Cluster, group and topic."""
 
-_READ = ("snapshot_id", "observed_at", "cluster", "consumer_group", "topic", "health", *COLUMNS)
+@dataclass(frozen=True)
+class Listed:
+    """Rows of a list that have a trend.
 
-_KEY = ("cluster", "consumer_group", "topic")
+    Attributes:
+        table: the table.
+        key: the columns that name a row.
+        columns: the numbers, with the columns that mark them as bounds.
+    """
 
-_POINTS = f"""
-    SELECT {", ".join((*_KEY, "observed_at", *COLUMNS))}
-    FROM read WHERE observed_at IN (SELECT unnest($instants))"""
+    table: Table
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+GROUPS = Listed(progress.GROUPS, ("cluster", "consumer_group", "topic"), COLUMNS)
+TOPICS = Listed(
+    progress.TOPICS,
+    ("cluster", "topic"),
+    ("messages", "unreadable_messages", "produce_tps", "complete"),
+)
+BROKERS = Listed(
+    raw.BROKERS,
+    ("cluster", "broker", "address"),
+    ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes"),
+)
 
 _CHANGES = """
     WITH recent AS (
@@ -58,29 +77,38 @@ _CHANGES = """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trends:
-    """The last hours of every group on a topic.
+class Points:
+    """The last hours of every row of a list.
 
     Attributes:
-        points: `COLUMNS` of observations, those of a group together and in order of time.
-        places: where those of a group begin and how many they are.
-        changes: changes of health, the newest first: instant, group, ``health`` and ``was``.
+        points: columns of observations, those of a row together and in order of time.
+        places: where those of a row begin and how many they are, by its key.
     """
 
     points: pa.Table | None = None
-    places: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    places: Mapping[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
 
-    def of(self, cluster: str, group: str, topic: str) -> list[dict[str, Any]]:
-        """Return the observations of a group on a topic in order of time: `COLUMNS` of each."""
-        place = self.places.get((cluster, group, topic))
+    def of(self, *key: str) -> list[dict[str, Any]]:
+        """Return the observations of the row with a key in order of time."""
+        place = self.places.get(key)
         if self.points is None or place is None:
             return []
         return self.points.slice(*place).to_pylist()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trends(Points):
+    """The last hours of every group on a topic.
+
+    Attributes:
+        changes: changes of health, the newest first: instant, group, ``health`` and ``was``.
+    """
+
+    changes: list[dict[str, Any]] = field(default_factory=list)
+
+
 def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Trends:
-    """Return the trends until the newest snapshot of each cluster.
+    """Return the trends of groups until the newest snapshot of each cluster.
 
     Args:
         lake: the tables.
@@ -92,27 +120,54 @@ def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Tre
     """
     if not at:
         return Trends()
+    with duckdb.connect() as session:
+        points = _points(session, lake, files, at, GROUPS, ("health",))
+        since = max(at.values()) - CHANGED_WITHIN
+        changes = session.sql(_CHANGES, params={"since": since}).to_arrow_table()
+    return Trends(points=points.points, places=points.places, changes=changes.to_pylist())
+
+
+def read_points(lake: Lake, files: DataFiles, at: Mapping[str, datetime], listed: Listed) -> Points:
+    """Return the trends of other rows, as `read_trends`."""
+    if not at:
+        return Points()
+    with duckdb.connect() as session:
+        return _points(session, lake, files, at, listed, ())
+
+
+def _points(
+    session: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    files: DataFiles,
+    at: Mapping[str, datetime],
+    listed: Listed,
+    more: tuple[str, ...],
+) -> Points:
+    """Return the points of a list; the view ``read`` has all its rows, with more columns."""
     newest = max(at.values())
     window = Window(newest - REACH, newest + MICROSECOND)
     known = loaded_snapshots(lake, remembered(window))
     left_out = sorted(files_left_out(known))
     instants = _instants(lake, window, at)
-    with duckdb.connect() as session:
-        session.execute("SET TimeZone = 'UTC'; SET threads = 1")
-        _make_view(session, lake, files, window, left_out, at)
-        given = {"instants": instants}
-        points = session.sql(_POINTS, params=given).to_arrow_table()
-        changes = session.sql(_CHANGES, params={"since": newest - CHANGED_WITHIN}).to_arrow_table()
-    ordered, places = _by_group(points)
-    return Trends(points=ordered, places=places, changes=changes.to_pylist())
+    session.execute("SET TimeZone = 'UTC'; SET threads = 1")
+    _make_view(session, lake, files, window, left_out, at, listed, more)
+    points = session.sql(
+        f"SELECT {', '.join((*listed.key, 'observed_at', *listed.columns))} "
+        "FROM read WHERE observed_at IN (SELECT unnest($instants))",
+        params={"instants": instants},
+    ).to_arrow_table()
+    ordered, places = _by_key(points, listed)
+    return Points(points=ordered, places=places)
 
 
-def _by_group(points: pa.Table) -> tuple[pa.Table, dict[Key, tuple[int, int]]]:
-    """Return observations by group and in order of time, and the place of those of each group.
+def _by_key(
+    points: pa.Table, listed: Listed
+) -> tuple[pa.Table, dict[tuple[str, ...], tuple[int, int]]]:
+    """Return observations by key and in order of time, and the place of those of each key.
 
-    Groups are compared by number: names of hundreds of thousands of rows are long to sort.
+    Keys are compared by number: names of hundreds of thousands of rows are long to sort.
     """
-    encoded = [points[name].combine_chunks().dictionary_encode() for name in _KEY]
+    encoded = [points[name].combine_chunks().dictionary_encode() for name in listed.key]
     number: Any = pa.array([0] * points.num_rows, pa.int64())
     for item in encoded:
         number = pc.multiply(number, max(1, len(item.dictionary)))  # pyright: ignore
@@ -124,12 +179,12 @@ def _by_group(points: pa.Table) -> tuple[pa.Table, dict[Key, tuple[int, int]]]:
     runs = pc.run_end_encode(number.take(order))  # pyright: ignore
     ends = runs.run_ends.to_pylist()
     begins = [0, *ends[:-1]]
-    firsts = points.select(_KEY).take(order.take(pa.array(begins[: len(ends)], pa.int64())))
-    keys = zip(*(firsts[name].to_pylist() for name in _KEY), strict=True)
+    firsts = points.select(listed.key).take(order.take(pa.array(begins[: len(ends)], pa.int64())))
+    keys = zip(*(firsts[name].to_pylist() for name in listed.key), strict=True)
     places = {
         key: (begin, end - begin) for key, begin, end in zip(keys, begins, ends, strict=False)
     }
-    return points.select(("observed_at", *COLUMNS)).take(order), places
+    return points.select(("observed_at", *listed.columns)).take(order), places
 
 
 def _make_view(
@@ -139,9 +194,12 @@ def _make_view(
     window: Window,
     left_out: list[str],
     at: Mapping[str, datetime],
+    listed: Listed,
+    more: Sequence[str],
 ) -> None:
-    """Make the view ``read``: rows of ``progress.groups`` of whole clusters, until `at`."""
-    table = progress.GROUPS
+    """Make the view ``read``: rows of a list, of whole clusters, until `at`."""
+    table = listed.table
+    names = ("snapshot_id", "observed_at", *listed.key, *more, *listed.columns)
     hours = files.by_hour(table)
     paths = [None] if hours is None else [path_of(file) for file in files_of(hours, window)]
     if paths and all(paths):
@@ -149,14 +207,14 @@ def _make_view(
         source = "read_parquet(getvariable('paths'), union_by_name = true)"
     else:
         # PyIceberg reads what is not on this machine.
-        session.register("of_catalog", lake.read(table, window, columns=_READ))
+        session.register("of_catalog", lake.read(table, window, columns=names))
         source = "of_catalog"
     session.register("left_out", pa.table({"snapshot_id": pa.array(left_out, pa.string())}))
     newest = {"cluster": list(at), "newest": pa.array(at.values(), pa.timestamp("us", "UTC"))}
     session.register("newest", pa.table(newest))
     session.execute("SET VARIABLE start = $start", {"start": window.start})
     session.execute(
-        f"CREATE TEMP VIEW read AS SELECT {', '.join(_READ)} FROM {source} "
+        f"CREATE TEMP VIEW read AS SELECT {', '.join(names)} FROM {source} "
         "JOIN newest USING (cluster) WHERE observed_at >= getvariable('start') "
         "AND observed_at <= newest AND snapshot_id NOT IN (SELECT snapshot_id FROM left_out)"
     )

@@ -39,11 +39,16 @@ SUMS = frozenset(
 )
 """Columns of ``progress.groups`` that an unreachable broker could only raise: sums and maxima."""
 
-SUMS_OF_TOPICS = frozenset({"unreadable_messages"})
-"""The same of ``progress.topics``, as far as alert rules compare them."""
+SUMS_OF_TOPICS = frozenset(
+    ("unreadable_messages", "messages", "added_last_hour", "newest_at", "dead_letter_age_seconds")
+)
+"""The same of ``progress.topics``, and of what is derived from it."""
 
 MINIMA = frozenset({"loss_in_seconds"})
 """Columns that it could only lower."""
+
+MINIMA_OF_TOPICS = frozenset({"oldest_at", "newest_age_seconds", "expires_in_seconds"})
+"""The same of topics."""
 
 _COUNTED_AS_BEFORE = frozenset({"queues", "queues_unknown"})
 """Sums that count the queues of an unreachable broker as it last reported them."""
@@ -72,6 +77,18 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """Columns to the boolean columns of the same row; a true one makes the number a bound."""
 
+_OLDEST = ("oldest_at_is_upper_bound",)
+
+MARKED_BY_OF_TOPICS: Mapping[str, tuple[str, ...]] = {
+    "oldest_at": _OLDEST,
+    "dead_letter_age_seconds": _OLDEST,
+    "expires_in_seconds": _OLDEST,
+}
+"""The same of topics."""
+
+_MARKED_BY = {**MARKED_BY, **MARKED_BY_OF_TOPICS}
+_SUMS, _MINIMA = SUMS | SUMS_OF_TOPICS, MINIMA | MINIMA_OF_TOPICS
+
 KIND = "consume_kind"
 """The column that names the kind of consumption."""
 
@@ -91,7 +108,10 @@ BOUND_BY_KIND: Mapping[str, Mapping[str, Bound]] = {
 """Columns that are a bound by the kind of consumption alone, without a mark of their own."""
 
 MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
-"""The boolean columns."""
+"""The boolean columns of groups."""
+
+ALL_MARKS = (*MARKS, *_OLDEST)
+"""Those of topics, too."""
 
 SETTLED: Mapping[str, str] = {
     "lag_is_lower_bound": "acknowledged",
@@ -116,10 +136,10 @@ def bound_of(column: str, row: Mapping[str, Any]) -> Bound | None:
     # The value of an alert rule is of any column, so its bound is recorded with it.
     if recorded := row.get(f"{column}_bound"):
         return Bound(recorded)
-    is_upper = column in MINIMA
-    is_partial = (column in SUMS | SUMS_OF_TOPICS or is_upper) and column not in _COUNTED_AS_BEFORE
+    is_upper = column in _MINIMA
+    is_partial = (column in _SUMS or is_upper) and column not in _COUNTED_AS_BEFORE
     if (is_partial and _is_incomplete(row)) or any(
-        _is_marked(mark, row) for mark in MARKED_BY.get(column, ())
+        _is_marked(mark, row) for mark in _MARKED_BY.get(column, ())
     ):
         return Bound.UPPER if is_upper else Bound.LOWER
     by_kind = BOUND_BY_KIND.get(column, {}).get(row.get(KIND) or "")
@@ -155,10 +175,10 @@ def certain(condition: str) -> str:
 def bound_in_sql(value: str) -> str:
     """Return SQL of the `Bound` of an SQL expression about groups; NULL where it is the truth."""
     names = _columns_in(value)
-    partial = (names & (SUMS | SUMS_OF_TOPICS | MINIMA)) - _COUNTED_AS_BEFORE
-    if not names & MARKED_BY.keys() and not partial:
+    partial = (names & (_SUMS | _MINIMA)) - _COUNTED_AS_BEFORE
+    if not names & _MARKED_BY.keys() and not partial:
         return "CAST(NULL AS STRING)"
-    bound = Bound.UPPER if names & MINIMA else Bound.LOWER
+    bound = Bound.UPPER if names & _MINIMA else Bound.LOWER
     exact = _without_marks(value)
     known = f"complete AND {exact}" if partial else exact
     by_kind = "".join(
@@ -196,7 +216,7 @@ def _without_marks(sql: str, settled: Mapping[str, str] | None = None) -> str:
         sql: the expression.
         settled: marks to columns that overrule them where they are true.
     """
-    marks = sorted({mark for name in _columns_in(sql) for mark in MARKED_BY.get(name, ())})
+    marks = sorted({mark for name in _columns_in(sql) for mark in _MARKED_BY.get(name, ())})
 
     def unmarked(mark: str) -> str:
         overruled = (settled or {}).get(mark, "false")
@@ -218,6 +238,6 @@ def _is_of_kind(bounds: Mapping[str, Bound], bound: Bound) -> str:
 
 def _columns_in(sql: str) -> frozenset[str]:
     """Return the columns with a bound that an SQL expression names."""
-    bounded = SUMS | SUMS_OF_TOPICS | MINIMA | MARKED_BY.keys() | BOUND_BY_KIND.keys()
+    bounded = _SUMS | _MINIMA | _MARKED_BY.keys() | BOUND_BY_KIND.keys()
     without_literals = re.sub(r"'[^']*'", "", sql)
     return frozenset(re.findall(r"[a-z_]+", without_literals)) & bounded

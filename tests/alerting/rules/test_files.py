@@ -135,7 +135,7 @@ KNOWN = ", ".join(
         ),
         *("inconsistent_subscription", "duplicate_client_ids", "mixed_members"),
         *("unregistered", "throughput_drop", "column"),
-        "unreadable_messages",
+        *("unreadable_messages", "dead_letter_age"),
         *("broker_down", "disk", "slave_offsets_behind", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),
     )

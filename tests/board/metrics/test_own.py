@@ -32,6 +32,30 @@ def test_numbers_of_a_group():
     assert "tidemark_group_lag_messages" not in samples
 
 
+def dead_letters(**columns):
+    row = {"at": 90, "topic": "%DLQ%g", "messages": 4, "added_last_hour": 1, "complete": True}
+    row |= {"oldest_at": minute(0), "newest_at": minute(88), "oldest_at_is_upper_bound": False}
+    samples = metrics_of({"progress.topics": arrow(progress.TOPICS, [row | columns])})
+    prefix = "tidemark_dead_letter_"
+    labels = frozenset({"cluster": "lab", "consumer_group": "g"}.items())
+    return {
+        name.removeprefix(prefix): values[labels]
+        for name, values in samples.items()
+        if name.startswith(prefix)
+    }
+
+
+def test_dead_letters_of_a_group():
+    ages = {"oldest_seconds": 5400, "oldest_is_lower_bound": 0, "newest_seconds": 120}
+    assert dead_letters() == {"messages": 4, "added_last_hour": 1} | ages
+    assert dead_letters(oldest_at_is_upper_bound=True)["oldest_is_lower_bound"] == 1
+
+
+def test_dead_letters_that_are_unknown_have_no_sample():
+    assert dead_letters(complete=False) == {}
+    assert dead_letters(messages=0, added_last_hour=None, oldest_at=None) == {"messages": 0}
+
+
 def test_one_state_of_health_is_one():
     samples = metrics_of(groups(health="STALLED", complete=False))
     numbers = {

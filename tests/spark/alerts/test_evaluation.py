@@ -706,6 +706,45 @@ def test_messages_that_no_consumer_can_read(spark: SparkSession) -> None:
     }
 
 
+def dead(at: float, age: float | None, messages: int | None = 5, **other: Any) -> dict[str, Any]:
+    """The dead-letter topic of a group, whose oldest message is so many minutes old."""
+    row = topic(at, 0, topic="%DLQ%billing", kind="dlq", messages=messages)
+    oldest = None if age is None else minute(at - age)
+    return row | {"oldest_at": oldest, "oldest_at_is_upper_bound": age and False} | other
+
+
+def test_old_dead_letters(spark: SparkSession) -> None:
+    rows = [
+        dead(0, 61),
+        dead(1, 59),
+        dead(2, None, 0),
+        dead(3, None),  # nothing dates it
+        dead(4, None, None),
+        dead(5, 59, oldest_at_is_upper_bound=True),  # it may be older than that
+        dead(6, 61, oldest_at_is_upper_bound=True),
+        dead(7, 59, complete=False),  # the unreachable broker may hold an older one
+        dead(8, 61, complete=False),
+        dead(9, None, 0, complete=False),
+        topic(0, 0, messages=5, oldest_at=minute(-90)),
+        topic(0, 0, topic="%RETRY%billing", messages=5, oldest_at=minute(-90)),
+    ]
+    rules = named("dead_letter_age", "1h")
+    frames, subject = {TOPICS_TABLE.name: frame(spark, TOPICS_TABLE, rows)}, "lab/%DLQ%billing"
+    result = evaluate(rules, frames, minutes(0, 60))
+    true = [(at, "dead_letter_age", subject, 3660.0) for at in (0, 6, 8)]
+    assert_alerts(result, true)
+    bounds = [row[0] for row in result.orderBy("observed_at").select("value_bound").collect()]
+    assert bounds == [None, "lower", "lower"]
+    (evidence, *_) = result.select("evidence").collect()
+    assert json.loads(evidence[0])["row"]["consumer_group"] == "billing"
+    subjects = spark.createDataFrame([("dead_letter_age", subject)], _SUBJECTS)
+    outcomes = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
+    expected = [True, False, False, None, None, None, True, None, True, None]
+    assert {row.snapshot_id: row.holds for row in outcomes} == {
+        snapshot_id(at): holds for at, holds in enumerate(expected)
+    }
+
+
 def broker(at: float, name: str, **reported: Any) -> dict[str, Any]:
     port = {"broker-a": 10911, "broker-b": 10921}[name]
     return {"at": at, "broker": name, "broker_id": 0, "address": f"10.0.0.1:{port}"} | reported

@@ -375,6 +375,17 @@ KINDS = {
         hint="The topic has fewer read queues than write queues, or no read permission: raise its "
         "read queues or permission before the messages expire.",
     ),
+    "dead_letter_age": Kind(
+        TOPICS,
+        "dead_letter_age_seconds",
+        "seconds",
+        "the oldest dead letter has waited for {value}",
+        about_backlog=False,
+        certain=True,
+        hint="Nobody has dealt with them, and the broker deletes them when their retention ends: "
+        "read them, repair the handler, and send again what matters.",
+        recovery="no dead letter is that old",
+    ),
     "broker_down": Kind(
         BROKERS,
         "unreachable",

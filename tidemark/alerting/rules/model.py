@@ -199,6 +199,17 @@ class UnreadableMessagesRule(BaseRule, frozen=True):
     match: TopicMatch = TopicMatch()
 
 
+class DeadLetterAgeRule(BaseRule, frozen=True):
+    """The oldest message of a dead-letter topic is older than `threshold`.
+
+    A topic is that of its group: ``%DLQ%`` and the group's name.
+    """
+
+    kind: Literal["dead_letter_age"]
+    threshold: Seconds
+    match: TopicMatch = TopicMatch()
+
+
 class BrokerDownRule(BaseRule, frozen=True):
     """A broker address did not respond."""
 
@@ -260,6 +271,7 @@ Rule = Annotated[
     | ShareRule
     | ColumnRule
     | UnreadableMessagesRule
+    | DeadLetterAgeRule
     | BrokerDownRule
     | DiskRule
     | SlaveOffsetsRule

@@ -128,6 +128,47 @@ TOPICS = Source(
     ),
 )
 
+_DEAD = """
+SELECT cluster, substr(topic, length('%DLQ%') + 1) AS consumer_group,
+    CASE WHEN complete THEN messages END AS messages,
+    CASE WHEN complete THEN added_last_hour END AS added,
+    CASE WHEN complete AND messages > 0
+        THEN epoch(observed_at) - epoch(oldest_at) END AS oldest_age,
+    CASE WHEN complete AND messages > 0
+        THEN epoch(observed_at) - epoch(newest_at) END AS newest_age,
+    CASE WHEN complete AND messages > 0 AND oldest_at IS NOT NULL
+        THEN oldest_at_is_upper_bound::INTEGER END AS oldest_is_bound
+FROM progress_topics WHERE starts_with(topic, '%DLQ%')
+"""
+
+
+def _dead(name: str, help: str, value: str, column: str) -> Metric:
+    return Metric(f"tidemark_dead_letter_{name}", help, f"progress.topics.{column}", value)
+
+
+DEAD_LETTERS = Source(
+    OWN,
+    ("cluster", "consumer_group"),
+    _DEAD,
+    (
+        _dead("messages", "Messages that the dead-letter topic keeps.", "messages", "messages"),
+        _dead(
+            "added_last_hour",
+            "Messages that became dead letters within the last hour.",
+            "added",
+            "added_last_hour",
+        ),
+        _dead("oldest_seconds", "Age of the oldest dead letter.", "oldest_age", "oldest_at"),
+        _dead(
+            "oldest_is_lower_bound",
+            "1 where the age of the oldest dead letter is a lower bound.",
+            "oldest_is_bound",
+            "oldest_at_is_upper_bound",
+        ),
+        _dead("newest_seconds", "Age of the newest dead letter.", "newest_age", "newest_at"),
+    ),
+)
+
 _STATES = ", ".join(f"'{state}'" for state in Health)
 
 _HEALTH = f"""
@@ -297,7 +338,7 @@ BUILD = Source(
     (Metric("tidemark_build_info", "1, with the version of Tidemark.", "", "one"),),
 )
 
-SOURCES = (GROUPS, HEALTH, TOPICS, QUEUE, INCIDENTS)
+SOURCES = (GROUPS, HEALTH, TOPICS, DEAD_LETTERS, QUEUE, INCIDENTS)
 """Sources of metrics that change only when a table does."""
 
 OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)

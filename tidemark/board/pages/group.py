@@ -18,7 +18,7 @@ from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import Condition
 from tidemark.rocketmq.allocation import STRATEGIES
-from tidemark.rocketmq.names import OWN_TOPICS
+from tidemark.rocketmq.names import DLQ_PREFIX, OWN_TOPICS
 from tidemark.rocketmq.snapshot.online import speaks_grpc
 
 router = APIRouter(include_in_schema=False)
@@ -83,7 +83,9 @@ def group(
     window = _window(page, cluster, range, from_, to)
     details = with_last_known(page.store, page.rows, group_details(page.rows, cluster, group))
     topics = _by_lag(details["topics"])
-    chosen = topic or topics[0]["topic"]
+    # A group has no offsets on its own dead-letter topic, where links about it lead.
+    is_dead = topic.startswith(DLQ_PREFIX) and all(row["topic"] != topic for row in topics)
+    chosen = topics[0]["topic"] if is_dead or not topic else topic
     chosen_row = next((row for row in topics if row["topic"] == chosen), None)
     if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")

@@ -31,6 +31,7 @@ from tidemark.board.responses import ProblemError
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import converted
+from tidemark.rocketmq.names import DLQ_PREFIX
 
 router = APIRouter(include_in_schema=False)
 
@@ -104,7 +105,8 @@ def incident(page: ThePage, id: str) -> Response:
     of = row["row"]
     cluster, group, topic = row["cluster"], of.get("consumer_group"), of.get("topic")
     charts = []
-    if group and topic and cluster in page.rows.at:
+    # The group of a dead-letter topic has no offsets there, so no past.
+    if group and topic and not topic.startswith(DLQ_PREFIX) and cluster in page.rows.at:
         window = _around(row, page.now)
         charts = GroupCharts(
             page.store, page.rows, window, cluster, group, topic, page.incident
@@ -116,7 +118,7 @@ def incident(page: ThePage, id: str) -> Response:
         hint=kind.hint if kind else "",
         summary=summary(row, page.phrase),
         runbook=(runbook := row["evidence"].get("runbook") or ""),
-        runbook_address=_runbook(page, runbook),
+        runbook_address=address_of_runbook(page, runbook),
         group=group,
         age=((row["resolved_at"] or page.now) - row["opened_at"]).total_seconds(),
         steps=steps(row),
@@ -156,7 +158,7 @@ def runbook(page: ThePage, name: str) -> Response:
     return page.render("runbook.html", name=name, text=path.read_text(encoding="utf-8"))
 
 
-def _runbook(page: Page, runbook: str) -> str:
+def address_of_runbook(page: Page, runbook: str) -> str:
     """Return where a runbook opens; empty where it is neither an address nor a page here."""
     if runbook.startswith(("https://", "http://")):
         return runbook

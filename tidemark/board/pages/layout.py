@@ -22,8 +22,8 @@ from tidemark.board.pages.health_reasons import reason
 from tidemark.board.pages.wording import CHINESE
 from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
-from tidemark.board.trends import Trends
-from tidemark.lake.bounds import MARKS
+from tidemark.board.trends import Listed, Points, Trends
+from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import raw
 from tidemark.model.consumers import IdleReason
 
@@ -73,6 +73,13 @@ ENGLISH = {
     "FEW_MESSAGES": "too few messages were consumed to measure it",
     "NO_THREADS": "no member reports its threads",
     "dlq_messages": "dead letters",
+    "dead_letters": "dead letters",
+    "added_last_hour": "new in the last hour",
+    "retried_last_hour": "retried in the last hour",
+    "dead_letter_age_seconds": "oldest",
+    "newest_age_seconds": "newest",
+    "expires_in_seconds": "oldest deleted in",
+    "retry_max_times": "attempts",
     "capacity_tps": "capacity/s",
     "peak_tps": "peak/s",
     "capacity_limit_tps": "limit/s",
@@ -105,7 +112,7 @@ _environment.filters |= {
 }
 _environment.globals |= {
     "cell": wording.cell,
-    "MARKS": MARKS,
+    "MARKS": ALL_MARKS,
     "measured": wording.measured,
     "NAMES": wording.NAMES,
     "NUMBERS": wording.NUMBERS,
@@ -157,6 +164,10 @@ class Page:
     def trends(self) -> Trends:
         """The last hours of all groups."""
         return self.store.trends(self.rows)
+
+    def points(self, listed: Listed) -> Points:
+        """Return the last hours of topics or brokers."""
+        return self.store.points(self.rows, listed)
 
     def reason(self, row: Mapping[str, Any]) -> str:
         """Return why a group has its state of health, in the language of the person."""

@@ -16,7 +16,7 @@ class Sparkline:
     """Paths and points of one line, as a template draws them.
 
     Attributes:
-        name: the column: ``delay_ms``, or ``lag`` where no delay is above 0.
+        name: the column.
         path: of the known values.
         dashed: of the values that are bounds.
         end: x and y of the newest value; None where it is unknown.
@@ -30,9 +30,19 @@ class Sparkline:
     most: str = field(default="")
 
 
-def sparkline(points: Sequence[Mapping[str, Any]]) -> Sparkline | None:
-    """Return the drawing of observations in order of time; None with fewer than two known ones."""
-    name = "delay_ms" if any(row["delay_ms"] for row in points) else "lag"
+OF_GROUPS = ("delay_ms", "lag")
+
+
+def sparkline(
+    points: Sequence[Mapping[str, Any]], names: tuple[str, ...] = OF_GROUPS
+) -> Sparkline | None:
+    """Return the drawing of observations in order of time; None with fewer than two known ones.
+
+    Args:
+        points: the observations.
+        names: columns, of which the first that is anywhere above 0 is drawn, or else the last.
+    """
+    name = next((name for name in names if any(row[name] for row in points)), names[-1])
     known = [row for row in points if row[name] is not None]
     if len(known) < 2:
         return None

@@ -1,0 +1,63 @@
+"""Dead letters and retries: which groups gave up on messages, when, and how often they try."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from tidemark.board.dead_letter_rows import dead_letter_rows, worst_first
+from tidemark.board.pages.incidents import address_of_runbook
+from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.sparklines import sparkline
+from tidemark.board.paging import containing, having
+from tidemark.board.trends import TOPICS
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.rocketmq.names import retry_topic
+
+router = APIRouter(include_in_schema=False)
+
+RUNBOOK = "runbooks/dead-letters.md"
+
+MOST = 500
+"""Rows of a table at most; the API gives all of them."""
+
+
+@router.get("/dead-letters")
+def dead_letters(page: ThePage, cluster: str = "", q: str = "") -> Response:
+    """Show groups with new dead letters first, then all others, then those that only retry."""
+    rows = having(dead_letter_rows(page.rows), cluster=cluster or None)
+    rows = worst_first(dict_rows(containing(rows, q, ("consumer_group",))))
+    dead = [row for row in rows if row["messages"] != 0 and row["topic"]]
+    retried = [row for row in rows if row["retry_lag"] or row["redelivered_tps"]]
+    return page.render(
+        "dead_letters.html",
+        dead=[row | {"spark": _kept(page, row)} for row in dead[:MOST]],
+        dead_count=len(dead),
+        retried=[row | {"spark": _retries(page, row)} for row in _by_retries(retried)[:MOST]],
+        retried_count=len(retried),
+        new=_sum(dead, "added_last_hour"),
+        kept=_sum(dead, "messages"),
+        runbook=address_of_runbook(page, RUNBOOK),
+        q=q,
+        cluster=cluster,
+        clusters=sorted(page.rows.at),
+    )
+
+
+def _by_retries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (-(row["redelivered_tps"] or 0), -(row["retry_lag"] or 0)))
+
+
+def _kept(page: Page, row: dict[str, Any]) -> Any:
+    return sparkline(page.points(TOPICS).of(row["cluster"], row["topic"]), ("messages",))
+
+
+def _retries(page: Page, row: dict[str, Any]) -> Any:
+    group = row["consumer_group"]
+    return sparkline(page.trends.of(row["cluster"], group, retry_topic(group)))
+
+
+def _sum(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return a sum over groups as a row; a lower bound where a part of it is unknown."""
+    known = [row[name] for row in rows if row[name] is not None]
+    whole = len(known) == len(rows) and all(row["complete"] for row in rows)
+    return {name: sum(known) if known or not rows else None, "complete": whole}
