@@ -30,6 +30,7 @@ clusters:
   max_lite_topics: 100
   proxies: [10.0.0.9:8080]
   broker_metrics: true
+  message_lookup: false
 - name: billing
   namesrv: 10.1.0.1:9876
   acl: {secret_file: account.yaml}
@@ -73,6 +74,9 @@ def test_a_whole_file(home):
     assert (orders.every, billing.every) == (10, None)
     assert (orders.deep_every, billing.deep_every) == (600, 300)
     assert (orders.client_reports, billing.client_reports) == (False, True)
+    everywhere = {"TIDEMARK_MESSAGE_LOOKUP": "true"}
+    looks_up = [cluster.looks_up_messages(everywhere) for cluster in (orders, billing)]
+    assert (looks_up, billing.looks_up_messages({})) == ([False, True], False)
     deep = [cluster.deep(None, datetime.now(UTC), 0) for cluster in (orders, billing)]
     assert [options and options.broker_metrics for options in deep] == [True, False]
     # RocketMQ's own example of a secret looks like a number.

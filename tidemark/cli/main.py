@@ -17,6 +17,7 @@ from tidemark.settings.variables import warnings_of
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
     "lag": "Show lag and delay of every consumer group, now.",
+    "why": "Show why a group gets no further: stacks of its threads, messages it is at.",
     "collect": "Collect snapshots of clusters, once or repeatedly, or of files.",
     "plan": "Plan which client would own which queue.",
     "tick": "Collect, load, validate, compute and alert, once.",

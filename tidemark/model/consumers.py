@@ -33,3 +33,28 @@ class IdleReason(StrEnum):
     NO_QUEUE_IN_ROOM = "NO_QUEUE_IN_ROOM"
     NOT_CONFIGURED = "NOT_CONFIGURED"
     UNKNOWN = "UNKNOWN"
+
+
+class StackOutcome(StrEnum):
+    """Outcomes of the request for the stacks of a member's consume threads."""
+
+    REPORTED = "REPORTED"
+    NO_CONSUME_THREADS = "NO_CONSUME_THREADS"
+    NO_STACKS = "NO_STACKS"
+    NO_RESPONSE = "NO_RESPONSE"
+    GRPC = "GRPC"
+    WOULD_COMMIT = "WOULD_COMMIT"
+    REPORTS_OFF = "REPORTS_OFF"
+    RECENT = "RECENT"
+
+
+class LookupOutcome(StrEnum):
+    """Outcomes of the lookup of the first unconsumed message of a queue."""
+
+    KNOWN = "KNOWN"
+    OFF = "OFF"
+    POPPED = "POPPED"
+    NEVER_COMMITTED = "NEVER_COMMITTED"
+    GONE = "GONE"
+    TOO_LARGE = "TOO_LARGE"
+    FAILED = "FAILED"

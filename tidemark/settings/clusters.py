@@ -48,6 +48,12 @@ def _bytes_in_path(name: str) -> int:
 NETWORKS = "TIDEMARK_BROKER_NETWORKS"
 """The variable with the networks of all clusters that have none of their own."""
 
+MESSAGE_LOOKUP = "TIDEMARK_MESSAGE_LOOKUP"
+"""The variable that allows lookups of messages for all clusters without a setting of their own."""
+
+ON = ("1", "true", "t", "yes", "y", "on")
+"""Words of a variable that switches something on, as pydantic takes them."""
+
 SHORTEST = 1.0
 """Least seconds between two snapshots: a cluster is not read more often than that."""
 
@@ -118,6 +124,8 @@ class Cluster:
         client_reports: whether a deep snapshot also requests client reports (307, 223).
         deep_limits: limits of deep snapshots, as `DeepOptions` names them.
         broker_metrics: whether a deep snapshot also reads the brokers' endpoints for Prometheus.
+        message_lookup: whether the properties of a message that blocks a queue may be looked up
+            (33); None for what the environment has for all clusters.
         networks: the only networks that are connected to; None for those of the environment.
         others: keys of configured clusters that share no name server with this one.
     """
@@ -135,6 +143,7 @@ class Cluster:
     deep_limits: Mapping[str, int] | None = None
     broker_metrics: bool = False
     networks: Networks | None = None
+    message_lookup: bool | None = None
     others: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -160,6 +169,12 @@ class Cluster:
             client_reports=self.client_reports, broker_metrics=self.broker_metrics, turn=turn
         )
         return replace(options, **dict(self.deep_limits or {}))
+
+    def looks_up_messages(self, environment: Mapping[str, str] = os.environ) -> bool:
+        """Return whether messages may be looked up, by this cluster's setting or for all."""
+        if self.message_lookup is not None:
+            return self.message_lookup
+        return environment.get(MESSAGE_LOOKUP, "").strip().lower() in ON
 
     def target(
         self,

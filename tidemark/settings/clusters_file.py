@@ -17,6 +17,7 @@
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
       proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
       broker_metrics: true                # compare with the brokers' endpoints for Prometheus
+      message_lookup: true                # show which message blocks a queue, without its body
       max_requests: 5000
       networks: [10.1.0.0/16]             # no other address gets a connection or the account
 
@@ -168,6 +169,7 @@ class ClusterSettings(Limits):
         default=True, validation_alias=AliasChoices("client_reports", "ask_clients")
     )
     broker_metrics: bool = False
+    message_lookup: bool | None = None
     networks: Annotated[Networks | None, BeforeValidator(_networks)] = None
     deep_limits: DeepLimits = Field(default_factory=DeepLimits)
     spark_tasks: Annotated[None, BeforeValidator(_withdrawn)] = None
@@ -255,6 +257,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         settings.deep_limits.model_dump(exclude_none=True) or None,
         settings.broker_metrics,
         settings.networks,
+        settings.message_lookup,
     )
 
 

@@ -93,6 +93,11 @@ class Settings(BaseSettings):
         "Networks of name servers, brokers and proxies, e.g. 10.0.0.0/8, separated by blanks; "
         "nothing else is connected to. Any address that is listed, unless set.",
     )
+    message_lookup: bool = _setting(
+        False,
+        "Whether the message that blocks a queue may be looked up, without its body, in clusters "
+        "of the file without a message_lookup of their own.",
+    )
     rules: str = _setting("", "Alert rules, a YAML file or a folder; ready-made unless set.")
     docs_url: str = _setting(
         "", "Address of the documentation site, whose runbooks notifications link to."

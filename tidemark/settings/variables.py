@@ -16,6 +16,7 @@ NAMES = tuple(
         "CLUSTER",
         "CLUSTERS",
         "BROKER_NETWORKS",
+        "MESSAGE_LOOKUP",
         "RULES",
         "DOCS_URL",
         "HEALTH",

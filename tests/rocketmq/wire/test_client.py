@@ -9,8 +9,14 @@ import pytest
 
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.admin.messages import stored_message
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode
+from tidemark.rocketmq.wire.codes import (
+    FORWARDED_TO_CLIENTS,
+    LOOKS_UP_MESSAGES,
+    READ_ONLY,
+    RequestCode,
+)
 from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.rocketmq.wire.errors import (
     BadResponseError,
@@ -80,14 +86,35 @@ def test_codes_off_the_list_are_not_sent(scripted, code):
 
 def test_the_list_holds_no_code_that_writes():
     assert not READ_ONLY & set(NEVER)
-    assert set(NEVER) & (READ_ONLY | FORWARDED_TO_CLIENTS) == {307}
+    assert set(NEVER) & (READ_ONLY | FORWARDED_TO_CLIENTS | LOOKS_UP_MESSAGES) == {307}
+    assert set(RequestCode) == READ_ONLY | FORWARDED_TO_CLIENTS | LOOKS_UP_MESSAGES
 
 
-def test_client_requests_need_permission_and_omit_stack_traces(scripted):
+def test_a_message_is_looked_up_only_with_permission(scripted):
+    received = []
+
+    async def listen(reader, writer):
+        received.append(await next_opaque(reader))
+        writer.write(respond(received[-1], b"no record"))
+        await reader.read()
+
+    async def use(client, endpoint):
+        with pytest.raises(BadResponseError, match="cut off"):
+            await stored_message(client, endpoint, "T", 7)
+
+    for denied in ({}, {"client_reports": True}):
+        with pytest.raises(ForbiddenRequest):
+            run(scripted, listen, use, **denied)
+    assert received == []
+    run(scripted, listen, use, message_lookup=True)
+    assert len(received) == 1
+
+
+def test_client_requests_need_permission_and_omit_stacks_unless_wanted(scripted):
     requested = []
 
     async def behave(reader, writer):
-        for body in (b"{}", b'{"consumerTable":{}}'):
+        for body in (b"{}", b'{"consumerTable":{}}', b"{}"):
             (total,) = struct.unpack(">i", await reader.readexactly(4))
             content = await reader.readexactly(total)
             header = json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])
@@ -99,6 +126,7 @@ def test_client_requests_need_permission_and_omit_stack_traces(scripted):
         await deep_requests.running_info(client, endpoint, "g", "c")
         with pytest.raises(BadResponseError, match="did not respond"):  # it is left out
             await deep_requests.consumer_status(client, endpoint, "g", "T", "c")
+        assert await deep_requests.running_stacks(client, endpoint, "g", "c") is None
 
     with pytest.raises(ForbiddenRequest):
         run(scripted, behave, use)
@@ -107,6 +135,7 @@ def test_client_requests_need_permission_and_omit_stack_traces(scripted):
     assert requested == [
         (307, {"clientId": "c", "consumerGroup": "g", "jstackEnable": "false"}),
         (223, {"clientAddr": "c", "group": "g", "topic": "T"}),
+        (307, {"clientId": "c", "consumerGroup": "g", "jstackEnable": "true"}),
     ]
 
 

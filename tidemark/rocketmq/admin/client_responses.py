@@ -12,6 +12,7 @@ from typing import Any
 
 from tidemark.rocketmq.admin.responses import subscription
 from tidemark.rocketmq.records import Subscription
+from tidemark.rocketmq.stacks import ConsumeStacks, consume_stacks
 from tidemark.rocketmq.typed_values import (
     boolean,
     instant,
@@ -178,6 +179,24 @@ def decode_running_info(body: bytes) -> RunningInfo:
         batch,
         _pull_limits(properties, is_orderly),
     )
+
+
+LARGEST_WITH_STACKS = 8 * 1024 * 1024
+"""Bytes of a report with stacks: 2,000 threads of 30 frames take some 7 MB."""
+
+
+def decode_stacks(body: bytes, group: str) -> ConsumeStacks | None:
+    """Decode the stacks of a 307 body; None where the client reports none.
+
+    Raises:
+        ValueError: the body is larger than `LARGEST_WITH_STACKS`.
+    """
+    if len(body) > LARGEST_WITH_STACKS:
+        raise ValueError(f"a report of {len(body)} bytes")
+    jstack = object_of(loads(body)).get("jstack")
+    if jstack is not None and not isinstance(jstack, str):
+        raise TypeError("the stacks are no text")
+    return consume_stacks(jstack, group) if jstack else None
 
 
 def _pull_limits(properties: dict[str, Any], is_orderly: bool | None) -> PullLimits:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from tidemark.rocketmq.admin import client_responses
 from tidemark.rocketmq.admin.round_trip import request
+from tidemark.rocketmq.stacks import ConsumeStacks
 from tidemark.rocketmq.typed_values import instant, integer, object_of, real, small
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
@@ -130,12 +132,29 @@ async def running_info(
 ) -> client_responses.RunningInfo:
     """307: the report of a member about itself. Needs a transport with ``client_reports``.
 
-    Never with stack traces: for those the member walks through all its threads.
+    Without stacks: for those the member walks through all its threads, see `running_stacks`.
     """
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
     code, subject = RequestCode.GET_CONSUMER_RUNNING_INFO, f"{group} {client_id}"
     decode = client_responses.decode_running_info
     return await request(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
+
+
+async def running_stacks(
+    client: RemotingClient, endpoint: str, group: str, client_id: str
+) -> ConsumeStacks | None:
+    """307 with ``jstackEnable``: the stacks of a member's consume threads; None where it has none.
+
+    The member stops all its threads for the moment in which it reads their stacks
+    (`Thread.getAllStackTraces`). So a deep snapshot never sends this. Needs a transport with
+    ``client_reports``.
+    """
+    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "true"}
+    code = RequestCode.GET_CONSUMER_RUNNING_INFO
+    decode = partial(client_responses.decode_stacks, group=group)
+    return await request(
+        client, endpoint, code, decode, fields, f"{group} {client_id}", CLIENT_SECONDS
+    )
 
 
 async def consumer_status(

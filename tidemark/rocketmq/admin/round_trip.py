@@ -38,7 +38,7 @@ async def request(
     """
     frame = await client.call(endpoint, code, fields, subject=subject, timeout=timeout)
     client.refuse_large(endpoint, f"{code.name} {subject}".rstrip(), frame)
-    return _decoded(partial(decode, frame.body), endpoint, code, subject)
+    return decoded(partial(decode, frame.body), endpoint, code, subject)
 
 
 async def request_or_none(
@@ -68,10 +68,15 @@ async def request_offset(
 ) -> int:
     """Send a request whose response carries one offset in its header fields."""
     frame = await client.call(endpoint, code, fields, subject=subject)
-    return _decoded(lambda: integer(int(frame.fields["offset"])), endpoint, code, subject)
+    return decoded(lambda: integer(int(frame.fields["offset"])), endpoint, code, subject)
 
 
-def _decoded(read: Callable[[], T], endpoint: str, code: RequestCode, subject: str) -> T:
+def decoded(read: Callable[[], T], endpoint: str, code: RequestCode, subject: str) -> T:
+    """Return what `read` makes of a response.
+
+    Raises:
+        BadResponseError: the response is of another request, or cut off.
+    """
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError) as error:

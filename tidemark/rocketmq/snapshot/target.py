@@ -78,6 +78,7 @@ class ClusterTarget:
         total_timeout: float,
         client_reports: bool = False,
         allowance: Allowance | None = None,
+        message_lookup: bool = False,
     ) -> RemotingClient:
         """Return a transport that keeps to these limits for ``total_timeout`` seconds.
 
@@ -85,6 +86,7 @@ class ClusterTarget:
             total_timeout: seconds.
             client_reports: see `RemotingClient`.
             allowance: the rest of a snapshot's allowance; None for a whole one.
+            message_lookup: see `RemotingClient`.
         """
         return RemotingClient(
             connect_timeout=self.connect_timeout,
@@ -94,6 +96,7 @@ class ClusterTarget:
             max_requests=self.max_requests,
             security=self.security,
             client_reports=client_reports,
+            message_lookup=message_lookup,
             allowance=allowance or self.allowance(),
             max_connections=self.max_connections,
             owner=";".join(self.name_servers),

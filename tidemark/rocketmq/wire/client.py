@@ -13,7 +13,13 @@ from itertools import count
 from typing import Any, NoReturn, Self, TypeVar
 
 from tidemark.rocketmq.names import version_name
-from tidemark.rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode, ResponseCode
+from tidemark.rocketmq.wire.codes import (
+    FORWARDED_TO_CLIENTS,
+    LOOKS_UP_MESSAGES,
+    READ_ONLY,
+    RequestCode,
+    ResponseCode,
+)
 from tidemark.rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
 from tidemark.rocketmq.wire.endpoint import first_to_accept, split_endpoint
 from tidemark.rocketmq.wire.errors import (
@@ -56,6 +62,7 @@ class RemotingClient:
         max_requests: requests to one endpoint at most, None for no limit.
         security: our account, and whether connections are encrypted.
         client_reports: also allow `FORWARDED_TO_CLIENTS`; one of them can make a client commit.
+        message_lookup: also allow `LOOKS_UP_MESSAGES`.
         allowance: the bytes and values that may be received; several clients of a snapshot share
             one.
         max_connections: connections open at a time; an endpoint that has none waits until another
@@ -77,11 +84,13 @@ class RemotingClient:
         max_requests: int | None = None,
         security: Security = PLAIN,
         client_reports: bool = False,
+        message_lookup: bool = False,
         allowance: Allowance | None = None,
         max_connections: int = MAX_CONNECTIONS,
         owner: str = "",
     ):
-        self._allowed = READ_ONLY | FORWARDED_TO_CLIENTS if client_reports else READ_ONLY
+        self._allowed = READ_ONLY | (FORWARDED_TO_CLIENTS if client_reports else frozenset())
+        self._allowed |= LOOKS_UP_MESSAGES if message_lookup else frozenset()
         self._allowance = allowance or Allowance()
         self._received_before = self._allowance.received
         self._sent_requests = self._sent_bytes = 0

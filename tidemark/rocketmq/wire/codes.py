@@ -3,8 +3,8 @@
 `RequestCode` *is* the allow-list: the transport sends nothing else. A code belongs here only when
 the request changes nothing in a broker or a client, in any version from 4.9 to 5.5. Three codes are
 missing though they seem to be reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE
-falsifies pull offsets and delivery counts, 355 writes files. The one exception needs a permission
-of its own, see `FORWARDED_TO_CLIENTS`.
+falsifies pull offsets and delivery counts, 355 writes files. Two kinds need a permission of their
+own, see `FORWARDED_TO_CLIENTS` and `LOOKS_UP_MESSAGES`.
 """
 
 from enum import IntEnum
@@ -21,6 +21,7 @@ class RequestCode(IntEnum):
     GET_MAX_OFFSET = 30
     GET_MIN_OFFSET = 31
     GET_EARLIEST_MSG_STORETIME = 32
+    VIEW_MESSAGE_BY_ID = 33
     GET_CONSUMER_LIST_BY_GROUP = 38
     GET_ALL_CONSUMER_OFFSET = 43
     GET_ROUTEINFO_BY_TOPIC = 105
@@ -52,8 +53,16 @@ FORWARDED_TO_CLIENTS = frozenset(
 gets 0, and commits that.
 """
 
-READ_ONLY = frozenset(RequestCode) - FORWARDED_TO_CLIENTS
-"""Requests that the transport allows; with ``client_reports`` also `FORWARDED_TO_CLIENTS`."""
+LOOKS_UP_MESSAGES = frozenset({RequestCode.VIEW_MESSAGE_BY_ID})
+"""Requests whose response has the body of a message, which the decoder skips.
+
+They change nothing in a broker, but what producers write is not a monitor's to read. So a user has
+to allow them for a cluster, by ``message_lookup``.
+"""
+
+READ_ONLY = frozenset(RequestCode) - FORWARDED_TO_CLIENTS - LOOKS_UP_MESSAGES
+"""Requests that the transport allows; with ``client_reports`` also `FORWARDED_TO_CLIENTS`, and with
+``message_lookup`` also `LOOKS_UP_MESSAGES`."""
 
 
 class ResponseCode(IntEnum):
