@@ -108,7 +108,7 @@ def maintenance(
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Done:
     """Results of a maintenance run so far.
 

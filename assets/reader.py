@@ -187,7 +187,12 @@ class Reader:
             self.hours(table, reach) if self.lake.has_rows(table, reach) else None
             for table in (raw.QUEUE_TAGS, progress.THROUGHPUT)
         )
-        return Evidence(tags, throughput, self._sampled_queues(validity), validity)
+        return Evidence(
+            tags=tags,
+            throughput=throughput,
+            sampled_queues=self._sampled_queues(validity),
+            validity=validity,
+        )
 
     def unreachable(self) -> DataFrame:
         """Return the unreachable brokers of the plan as rows, a column per field."""

@@ -165,7 +165,12 @@ def evaluations(
         for of, subjects_of in zip(snapshots, undecided, strict=True)
     ]
     return [
-        Evaluation(snapshot.observed_at, snapshot.cluster, alerts, not_true)
+        Evaluation(
+            observed_at=snapshot.observed_at,
+            cluster=snapshot.cluster,
+            alerts=alerts,
+            untrue=not_true,
+        )
         for snapshot, alerts, not_true in zip(snapshots, found_true, untrue, strict=True)
     ]
 

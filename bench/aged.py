@@ -50,7 +50,15 @@ class Clusters:
     @property
     def one(self) -> MadeUp:
         """The cluster that all of them are like."""
-        return MadeUp(2, 2, 4, 4, days=self.days, queue_days=0, end=self.end)
+        return MadeUp(
+            groups=2,
+            topics_per_group=2,
+            topics=4,
+            queues=4,
+            days=self.days,
+            queue_days=0,
+            end=self.end,
+        )
 
     def write(self, lake: Lake) -> None:
         """Write their past, oldest first."""

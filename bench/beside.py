@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--calm", type=float, default=5, help="minutes of ticks before and after")
     options = parser.parse_args()
     start = floor_hour(datetime.now(UTC)) - (options.hours + 1) * HOUR
-    past = Past(start, topics=options.groups, groups=options.groups)
+    past = Past(start=start, topics=options.groups, groups=options.groups)
     with tempfile.TemporaryDirectory() as folder:
         home = Home.of(Path(folder) / "home")
         home.make()

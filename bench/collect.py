@@ -135,7 +135,10 @@ def _rounds(
     large: Large, namesrv: str, masters: list[str], folder: Path, rounds: int
 ) -> tuple[list[list[object]], str]:
     """Rows of the table for what we and the bare loop took, and the text about them."""
-    home, target = Home.of(folder / "home"), ClusterTarget((namesrv,), total_timeout=60)
+    home, target = (
+        Home.of(folder / "home"),
+        ClusterTarget(name_servers=(namesrv,), total_timeout=60),
+    )
     bare, snapshots, landings, far = Cost(), Cost(), Cost(), Cost()
     taken: list[Snapshot] = []
     received: list[list[bytes]] = []
@@ -148,7 +151,7 @@ def _rounds(
             snapshots.measure(lambda: taken.append(collect_snapshot(target)))
             landings.measure(lambda: landed.append(land(home, taken[-1])))
             _require_right(taken[-1], landed[-1], large)
-            at = ClusterTarget((listed,), total_timeout=60)
+            at = ClusterTarget(name_servers=(listed,), total_timeout=60)
             far.measure(lambda at=at: landed.append(land(home, collect_snapshot(at))))
     for cost in (bare, snapshots, landings, far):  # the first round imports and warms up
         del cost.walls[0], cost.cpus[0]

@@ -65,7 +65,7 @@ def _write(section: str, text: str) -> None:
 
 
 def _title() -> str:
-    past = Past(datetime.now(UTC))
+    past = Past(start=datetime.now(UTC))
     return (
         "## Computing\n\n"
         f"{past.group_queues:,} group queues ({past.groups} groups on {past.topics_per_group} "
@@ -84,7 +84,7 @@ def _version(package: str) -> str:
 
 def _question(folder: Path, rounds: int) -> str:
     """Every engine and form, in turns; the first turn is cold."""
-    past = Past(datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC))
+    past = Past(start=datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC))
     files = {form: folder / form for form in FORMS}
     rows = _write_files(past, files)
     combinations = [(name, form) for form in FORMS for name in ENGINES]
@@ -235,7 +235,7 @@ def _hours(home: Home, sizes: Sequence[int]) -> str:
     """Whole hours of a past computed in one run each, after two that warm the engine."""
     end = floor_hour(datetime.now(UTC)) - 4 * HOUR
     start = end - max(sizes) * HOUR
-    past, lake = Past(start), Lake(home)
+    past, lake = Past(start=start), Lake(home)
     for hour in range(max(sizes)):
         past.put(lake, 60 * hour, 60 * hour + 60)
     rows = []

@@ -64,7 +64,7 @@ class Cost:
     cpu: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Side:
     """A checkout at work on a home of its own.
 
@@ -158,7 +158,7 @@ def _of_children() -> float:
 def side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
     """Make a home for a checkout to work on; its engine ends with it."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Side(checkout, Path(folder), start, groups)
+        made = Side(checkout=checkout, home=Path(folder), start=start, groups=groups)
         try:
             yield made
         finally:

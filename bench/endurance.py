@@ -37,7 +37,7 @@ WARM_UP = 0.1
 """The part of the run after which the process is taken to have all it needs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fault:
     """One strike: a broker does not respond from `start` to `end`."""
 
@@ -124,7 +124,7 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
             faults.resume(cluster, broker)
         else:
             faults.restart(cluster, broker)
-        struck.append(Fault(kind, broker, start, datetime.now(UTC)))
+        struck.append(Fault(kind=kind, broker=broker, start=start, end=datetime.now(UTC)))
         print_line(f"{broker} {kind} for {(struck[-1].end - start).total_seconds():.1f} s")
     return struck
 

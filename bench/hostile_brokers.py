@@ -38,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 COLLECT = "import sys; from tidemark.cli.main import main; main()"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Cost:
     """Cost of one attack for the process that collects.
 

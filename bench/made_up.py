@@ -36,7 +36,7 @@ HOURS_OF_RAW = 2
 ROWS_AT_ONCE = 1_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MadeUp:
     """The size of a cluster of two brokers and of its history.
 

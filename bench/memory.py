@@ -30,7 +30,7 @@ def main() -> None:
 
     rows = 0
     with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
-        target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)
+        target = ClusterTarget(name_servers=(namesrv,), total_timeout=120, request_timeout=60)
         before = _largest_mb()
         for _ in range(SNAPSHOTS):
             snapshot = collect_snapshot(target)

@@ -44,7 +44,7 @@ Notified = Counter[tuple[str, str]]
 """Number of notifications of each transition of a subject."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The result of a bench.
 

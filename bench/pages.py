@@ -78,7 +78,15 @@ def history(
     """Write a home with a made-up history that ended some time ago, or take the one kept."""
     with tempfile.TemporaryDirectory(prefix="tidemark-history-") as folder:
         home = Home.of(options.home or folder)
-        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now() - ago)
+        made_up = MadeUp(
+            groups=250,
+            topics_per_group=4,
+            topics=250,
+            queues=8,
+            days=options.days,
+            queue_days=1.1,
+            end=now() - ago,
+        )
         if not home.catalog.exists():
             made_up.write(Lake(home))
         yield home, made_up

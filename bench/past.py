@@ -18,7 +18,7 @@ from tidemark.lake.tables import raw
 CLUSTER = "large"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Past:
     """A cluster of two brokers that is observed every minute.
 

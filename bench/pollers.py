@@ -37,7 +37,7 @@ def main() -> None:
     # A tick of minutes that the other cluster has behind it would write these again.
     with history(options, ago=HOUR) as (home, made_up):
         start = made_up.end + timedelta(minutes=1)
-        side = Side(ROOT, home.path, start, 250)
+        side = Side(checkout=ROOT, home=home.path, start=start, groups=250)
         try:
             with served(home) as (address, _, _):
                 pairs, pages = _pairs(side, address, made_up, options.pollers, options.pairs)

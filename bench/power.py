@@ -39,8 +39,8 @@ from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress
 from tidemark.settings.home import Home
 
-BEFORE = (Minute(0), Minute(5, unreachable="broker-b"), Minute(10))
-DURING = (Minute(15, impossible=True), Minute(20))
+BEFORE = (Minute(at=0), Minute(at=5, unreachable="broker-b"), Minute(at=10))
+DURING = (Minute(at=15, impossible=True), Minute(at=20))
 """Snapshots that land while the home is recorded."""
 
 REGIONS = ("tick", "maintenance", "backup")

@@ -93,7 +93,7 @@ async def _taken(large: Large, broker: str, namesrv: str) -> Snapshot:
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(large.heartbeat())
     await reader.readexactly(4)
-    target = ClusterTarget((namesrv,), total_timeout=60, request_timeout=30)
+    target = ClusterTarget(name_servers=(namesrv,), total_timeout=60, request_timeout=30)
     until = time.monotonic() + 30
     while True:
         taken = await collect(target)

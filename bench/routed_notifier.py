@@ -52,7 +52,7 @@ STANDING = 8
 """Rounds that an incident stays open: longer than it takes to escalate."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The result of a bench.
 
@@ -131,7 +131,12 @@ def _result(
             wanted = {line for line in expected if line[1] not in taken}
         missing[name] = sum(not notified[line] for line in wanted)
     escalated = {line[1] for row in servers["lead"].received for line in _lines(row)}
-    return Result(len(expected), missing, repeated, len(escalated & taken))
+    return Result(
+        expected=len(expected),
+        missing=missing,
+        repeated=repeated,
+        wrongly_escalated=len(escalated & taken),
+    )
 
 
 def _lines(message: dict[str, Any]) -> list[tuple[str, str]]:
@@ -142,7 +147,7 @@ def _lines(message: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _opened(file: Path) -> tuple[list[Channel], Routing]:
     routing = read_rule_set(file).routing
-    channels, mistakes = open_channels(NotificationSettings(""), routing.used_receivers, {})
+    channels, mistakes = open_channels(NotificationSettings(urls=""), routing.used_receivers, {})
     if mistakes:
         raise SystemExit("\n".join(mistakes))
     # Not the log, which has a line for each incident.

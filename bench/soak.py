@@ -60,7 +60,7 @@ def soak(
     # A broker is unreachable now and then, so that there are unknowns, quarantine and alerts too.
     minutes = [
         Minute(
-            5 * number,
+            at=5 * number,
             unreachable="broker-b" if number % 3 == 2 else None,
             impossible=number % 3 == 1,
         )

@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=3)
     options = parser.parse_args()
     start = floor_hour(datetime.now(UTC)) - 2 * HOUR
-    past = Past(start, topics=options.groups, groups=options.groups)
+    past = Past(start=start, topics=options.groups, groups=options.groups)
     rows: list[list[str]] = []
     kinds: tuple[Callable[[Path], object], ...] = (_local, _clustered)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:

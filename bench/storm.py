@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="ticks of each home that count")
     options = parser.parse_args()
-    past = Past(floor_hour(datetime.now(UTC)) - HOUR)
+    past = Past(start=floor_hour(datetime.now(UTC)) - HOUR)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         calm = stack.enter_context(_side(Path(folder) / "calm", NEVER))
         storm = stack.enter_context(_side(Path(folder) / "storm", 0))

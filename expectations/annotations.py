@@ -104,7 +104,7 @@ class Given:
     unique: Collection[str] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Annotation:
     """Columns that are computed from rows of other tables.
 
@@ -291,36 +291,40 @@ def _with_bulk(frame: DataFrame, given: Given) -> DataFrame:
 
 ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
     "raw.consumer_offsets": (
-        Annotation({QUEUE_ROW: "string"}, ("raw.queue_offsets",), _with_queue_row),
+        Annotation(
+            types={QUEUE_ROW: "string"}, sources=("raw.queue_offsets",), add=_with_queue_row
+        ),
     ),
     "progress.groups": (
-        Annotation({LAG_OF_QUEUES: "bigint"}, ("progress.queues",), _with_lag_of_queues),
+        Annotation(
+            types={LAG_OF_QUEUES: "bigint"}, sources=("progress.queues",), add=_with_lag_of_queues
+        ),
     ),
     "raw.consume_stats": (
         Annotation(
-            {BULK: _BULK_TYPE},
-            ("raw.queue_offsets", "raw.consumer_offsets"),
-            _with_bulk,
+            types={BULK: _BULK_TYPE},
+            sources=("raw.queue_offsets", "raw.consumer_offsets"),
+            add=_with_bulk,
         ),
     ),
     "raw.broker_metrics": (
         Annotation(
-            {LAG_OF_OFFSETS: LAG_OF_OFFSETS_TYPE},
-            ("raw.queue_offsets", "raw.consumer_offsets", "progress.groups"),
-            lambda frame, given: with_lag_of_offsets(frame, given.frames),
+            types={LAG_OF_OFFSETS: LAG_OF_OFFSETS_TYPE},
+            sources=("raw.queue_offsets", "raw.consumer_offsets", "progress.groups"),
+            add=lambda frame, given: with_lag_of_offsets(frame, given.frames),
         ),
     ),
     "raw.snapshots": (
         Annotation(
-            {ROWS: "bigint", USUAL_ROWS: "double"},
-            ("raw.queue_offsets", "raw.consumer_offsets"),
-            _with_rows,
+            types={ROWS: "bigint", USUAL_ROWS: "double"},
+            sources=("raw.queue_offsets", "raw.consumer_offsets"),
+            add=_with_rows,
             before=HOUR,
         ),
         Annotation(
-            {DISAGREEING_QUEUES: "bigint"},
-            ("raw.queue_offsets",),
-            _with_disagreement,
+            types={DISAGREEING_QUEUES: "bigint"},
+            sources=("raw.queue_offsets",),
+            add=_with_disagreement,
             before=HOUR,
         ),
     ),

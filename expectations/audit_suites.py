@@ -37,46 +37,49 @@ _COUNTED = "CASE stats_name WHEN 'TOPIC_PUT_NUMS' THEN {put} WHEN 'GROUP_GET_NUM
 _OWN = {
     "raw.snapshots": (
         Expectation(
-            "rows_as_many_as_usual",
-            "warn",
-            f"CASE WHEN source = '{SnapshotSource.REMOTE}' "
+            name="rows_as_many_as_usual",
+            severity="warn",
+            condition=f"CASE WHEN source = '{SnapshotSource.REMOTE}' "
             f"AND status = '{SnapshotStatus.COMPLETE}' "
             f"AND {USUAL_ROWS} >= {FEW_ROWS} THEN {ROWS} >= {USUAL_ROWS} / 2 END",
-            "a complete snapshot has less than half of the queue and consumer offset rows of an "
-            "average snapshot of the hour before",
-            ("cluster", "status"),
+            violation="a complete snapshot has less than half of the queue and consumer offset "
+            "rows of an average snapshot of the hour before",
+            columns=("cluster", "status"),
         ),
         Expectation(
-            "store_agrees_with_live_looks",
-            "warn",
-            f"{DISAGREEING_QUEUES} = 0",
-            "a max_offset read from files is outside those of the live snapshots before and after",
-            ("cluster", "source"),
+            name="store_agrees_with_live_looks",
+            severity="warn",
+            condition=f"{DISAGREEING_QUEUES} = 0",
+            violation="a max_offset read from files is outside those of the live snapshots "
+            "before and after",
+            columns=("cluster", "source"),
         ),
     ),
     "raw.consume_stats": (
         # It was read after the bulk of its snapshot and before the bulk of the next.
         Expectation(
-            "agrees_with_bulk",
-            "warn",
-            f"consumer_offset BETWEEN {BULK}.consumer_offset AND {BULK}.next_consumer_offset "
+            name="agrees_with_bulk",
+            severity="warn",
+            condition=f"consumer_offset BETWEEN {BULK}.consumer_offset AND "
+            f"{BULK}.next_consumer_offset "
             f"AND max_offset BETWEEN {BULK}.max_offset AND {BULK}.next_max_offset",
-            "request 208 reports offsets outside those of requests 43 and 202 before and after it",
-            ("consumer_offset", "max_offset"),
+            violation="request 208 reports offsets outside those of requests 43 and 202 before "
+            "and after it",
+            columns=("consumer_offset", "max_offset"),
         ),
     ),
     "raw.broker_metrics": (
         # Offsets give a lower bound for POP, and the endpoint an estimate for filtered groups.
         Expectation(
-            "lag_agrees_with_offsets",
-            "warn",
-            f"CASE WHEN {LAG_OF_OFFSETS}.consume_mode <=> '{ConsumeMode.POP}' "
+            name="lag_agrees_with_offsets",
+            severity="warn",
+            condition=f"CASE WHEN {LAG_OF_OFFSETS}.consume_mode <=> '{ConsumeMode.POP}' "
             f"THEN lag >= {LAG_OF_OFFSETS}.least "
             f"WHEN {LAG_OF_OFFSETS}.match_method = 'none' "
             f"THEN lag BETWEEN {LAG_OF_OFFSETS}.least AND {LAG_OF_OFFSETS}.most END",
-            "the broker's metrics endpoint reports a lag outside that of the offsets before and "
-            "after it",
-            ("lag", "inflight", "ready", LAG_OF_OFFSETS),
+            violation="the broker's metrics endpoint reports a lag outside that of the offsets "
+            "before and after it",
+            columns=("lag", "inflight", "ready", LAG_OF_OFFSETS),
         ),
     ),
     "progress.groups": (
@@ -85,11 +88,11 @@ _OWN = {
         ordered("queues_unknown", "queues"),
         ordered("queues_never_committed", "queues"),
         Expectation(
-            "complete_without_unknown_queues",
-            "warn",
-            "complete = (queues_unknown = 0)",
-            "complete disagrees with queues_unknown",
-            ("complete", "queues_unknown"),
+            name="complete_without_unknown_queues",
+            severity="warn",
+            condition="complete = (queues_unknown = 0)",
+            violation="complete disagrees with queues_unknown",
+            columns=("complete", "queues_unknown"),
         ),
         *(at_least(name, 0) for name in ("lag", "lost", "readable_lag", "delay_ms", "clients")),
         at_least("unreachable_messages", 0),
@@ -99,11 +102,12 @@ _OWN = {
         between("match_ratio", 0, 1),
         # A broadcasting group's row is that of its worst client, not of all of them.
         Expectation(
-            "lag_is_the_sum_of_its_queues",
-            "warn",
-            f"CASE WHEN message_model <=> 'BROADCASTING' THEN NULL ELSE lag = {LAG_OF_QUEUES} END",
-            "lag <> the sum of the lag of its queues",
-            ("lag", "queues", "queues_unknown", "message_model"),
+            name="lag_is_the_sum_of_its_queues",
+            severity="warn",
+            condition="CASE WHEN message_model <=> 'BROADCASTING' THEN NULL ELSE lag = "
+            f"{LAG_OF_QUEUES} END",
+            violation="lag <> the sum of the lag of its queues",
+            columns=("lag", "queues", "queues_unknown", "message_model"),
         ),
         one_of("health", *Health),
     ),
@@ -113,31 +117,31 @@ _OWN = {
         ordered("unreadable_messages", "messages"),
         one_of("unreadable_reason", *UnreadableReason),
         Expectation(
-            "unreadable_for_a_reason",
-            "warn",
-            "(unreadable_messages > 0) = (unreadable_reason IS NOT NULL)",
-            "unreadable_messages disagrees with unreadable_reason",
-            ("unreadable_messages", "unreadable_reason", "read_queues", "perm"),
+            name="unreadable_for_a_reason",
+            severity="warn",
+            condition="(unreadable_messages > 0) = (unreadable_reason IS NOT NULL)",
+            violation="unreadable_messages disagrees with unreadable_reason",
+            columns=("unreadable_messages", "unreadable_reason", "read_queues", "perm"),
         ),
     ),
     "progress.assignments": (
         one_of("state", *AssignmentState),
         Expectation(
-            "contested_by_several",
-            "warn",
-            f"(state = '{AssignmentState.CONTESTED}') = (size(owners) > 1)",
-            "state disagrees with the number of owners",
-            ("state", "owners"),
+            name="contested_by_several",
+            severity="warn",
+            condition=f"(state = '{AssignmentState.CONTESTED}') = (size(owners) > 1)",
+            violation="state disagrees with the number of owners",
+            columns=("state", "owners"),
         ),
     ),
     "progress.idle_clients": (at_least("clients", 1), at_least("queues", 0)),
     "progress.subscriptions": (
         Expectation(
-            "consistent_without_differences",
-            "warn",
-            "consistent = (size(differences) = 0)",
-            "consistent disagrees with differences",
-            ("consistent", "differences"),
+            name="consistent_without_differences",
+            severity="warn",
+            condition="consistent = (size(differences) = 0)",
+            violation="consistent disagrees with differences",
+            columns=("consistent", "differences"),
         ),
     ),
     "progress.snapshots": (),
@@ -152,24 +156,25 @@ _OWN = {
         at_least("tps_observed", 0),
         between("served_by_replicas", 0, 1),
         Expectation(
-            "tps_is_master_and_replicas",
-            "warn",
-            "abs(tps - coalesce(tps_master, 0) - coalesce(tps_replicas, 0)) <= 0.01",
-            "tps <> tps_master + tps_replicas",
-            ("tps", "tps_master", "tps_replicas"),
+            name="tps_is_master_and_replicas",
+            severity="warn",
+            condition="abs(tps - coalesce(tps_master, 0) - coalesce(tps_replicas, 0)) <= 0.01",
+            violation="tps <> tps_master + tps_replicas",
+            columns=("tps", "tps_master", "tps_replicas"),
         ),
         # Both cover the same hour, but not to the second. A group with a filter receives fewer
         # messages than its offsets advance by; a group that receives more received some twice.
         Expectation(
-            "tps_agrees_with_offsets",
-            "warn",
-            "CASE WHEN stats_window = 'hour' THEN "
+            name="tps_agrees_with_offsets",
+            severity="warn",
+            condition="CASE WHEN stats_window = 'hour' THEN "
             + _COUNTED.format(
                 put=f"abs(tps - tps_observed) <= {_SLACK}", got=f"tps - tps_observed <= {_SLACK}"
             )
             + " END",
-            "brokers counted other numbers of messages in an hour than offsets advanced by",
-            ("tps", "tps_observed"),
+            violation="brokers counted other numbers of messages in an hour than offsets "
+            "advanced by",
+            columns=("tps", "tps_observed"),
         ),
     ),
     "progress.capacity": (
@@ -185,11 +190,12 @@ _OWN = {
     "quality.results": (
         ordered("unexpected", "elements"),
         Expectation(
-            "success_within_tolerance",
-            "warn",
-            "success = (unexpected = 0 OR try_divide(elements - unexpected, elements) >= mostly)",
-            "success disagrees with unexpected and mostly",
-            ("success", "unexpected", "elements", "mostly"),
+            name="success_within_tolerance",
+            severity="warn",
+            condition="success = (unexpected = 0 OR try_divide(elements - unexpected, elements) "
+            ">= mostly)",
+            violation="success disagrees with unexpected and mostly",
+            columns=("success", "unexpected", "elements", "mostly"),
         ),
     ),
     "quality.quarantine": (),
@@ -200,22 +206,22 @@ _OWN = {
         ordered("opened_at", "fired_at"),
         ordered("fired_at", "resolved_at"),
         Expectation(
-            "firing_since_an_instant",
-            "warn",
-            f"CASE WHEN state IN ('{IncidentState.FIRING}', '{IncidentState.ACKNOWLEDGED}') "
-            "THEN fired_at IS NOT NULL END",
-            "fired_at is NULL and state = FIRING or ACKNOWLEDGED",
-            ("state", "fired_at"),
+            name="firing_since_an_instant",
+            severity="warn",
+            condition=f"CASE WHEN state IN ('{IncidentState.FIRING}', "
+            f"'{IncidentState.ACKNOWLEDGED}') THEN fired_at IS NOT NULL END",
+            violation="fired_at is NULL and state = FIRING or ACKNOWLEDGED",
+            columns=("state", "fired_at"),
         ),
     ),
     "alerting.notifications": (
         at_least("attempts", 0),
         Expectation(
-            "delivered_at_an_instant",
-            "warn",
-            f"(status = '{NotificationStatus.DELIVERED}') = (delivered_at IS NOT NULL)",
-            "status disagrees with delivered_at",
-            ("status", "delivered_at", "last_error"),
+            name="delivered_at_an_instant",
+            severity="warn",
+            condition=f"(status = '{NotificationStatus.DELIVERED}') = (delivered_at IS NOT NULL)",
+            violation="status disagrees with delivered_at",
+            columns=("status", "delivered_at", "last_error"),
         ),
     ),
 }

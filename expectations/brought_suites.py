@@ -89,7 +89,7 @@ _OF_COLUMNS = ("column", "column_A", "column_B", "column_list", "column_set")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BroughtExpectation:
     """One expectation of a suite that a person brings.
 
@@ -273,13 +273,13 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
     shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     mostly = arguments.get("mostly", 1.0)
     return BroughtExpectation(
-        name,
-        severity,
-        gx.description or f"{configuration.type}({shown})",
-        float(mostly) if isinstance(mostly, int | float) else 1.0,
-        gx,
-        place,
-        tuple(columns),
+        name=name,
+        severity=severity,
+        expected=gx.description or f"{configuration.type}({shown})",
+        mostly=float(mostly) if isinstance(mostly, int | float) else 1.0,
+        gx=gx,
+        place=place,
+        columns=tuple(columns),
     )
 
 

@@ -84,7 +84,7 @@ class BuiltIn:
     arguments: Mapping[str, Any] = field(hash=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expectation:
     """One condition that every row of a table must meet.
 
@@ -132,11 +132,11 @@ class Expectation:
 def not_null(column: str, severity: Severity = "warn") -> Expectation:
     """Expect a known value. This is the only kind that NULL violates."""
     return Expectation(
-        f"{column}_not_null",
-        severity,
-        f"{column} IS NOT NULL",
-        f"{column} is NULL",
-        (column,),
+        name=f"{column}_not_null",
+        severity=severity,
+        condition=f"{column} IS NOT NULL",
+        violation=f"{column} is NULL",
+        columns=(column,),
         built_in=BuiltIn("expect_column_values_to_not_be_null", {"column": column}),
     )
 
@@ -144,11 +144,11 @@ def not_null(column: str, severity: Severity = "warn") -> Expectation:
 def at_least(column: str, least: int, severity: Severity = "warn") -> Expectation:
     """Expect a number that is not below `least`."""
     return Expectation(
-        f"{column}_ge_{least}",
-        severity,
-        f"{column} >= {least}",
-        f"{column} < {least}",
-        (column,),
+        name=f"{column}_ge_{least}",
+        severity=severity,
+        condition=f"{column} >= {least}",
+        violation=f"{column} < {least}",
+        columns=(column,),
         built_in=BuiltIn(
             "expect_column_values_to_be_between", {"column": column, "min_value": least}
         ),
@@ -158,11 +158,11 @@ def at_least(column: str, least: int, severity: Severity = "warn") -> Expectatio
 def between(column: str, least: int, most: int, severity: Severity = "warn") -> Expectation:
     """Expect a number in `least`..`most`, both included."""
     return Expectation(
-        f"{column}_in_{least}_to_{most}",
-        severity,
-        f"{column} BETWEEN {least} AND {most}",
-        f"{column} is outside {least}..{most}",
-        (column,),
+        name=f"{column}_in_{least}_to_{most}",
+        severity=severity,
+        condition=f"{column} BETWEEN {least} AND {most}",
+        violation=f"{column} is outside {least}..{most}",
+        columns=(column,),
         built_in=BuiltIn(
             "expect_column_values_to_be_between",
             {"column": column, "min_value": least, "max_value": most},
@@ -174,11 +174,11 @@ def one_of(column: str, *values: str) -> Expectation:
     """Expect one of these texts."""
     known = ", ".join(f"'{value}'" for value in values)
     return Expectation(
-        f"{column}_known",
-        "warn",
-        f"{column} IN ({known})",
-        f"{column} is none of {known}",
-        (column,),
+        name=f"{column}_known",
+        severity="warn",
+        condition=f"{column} IN ({known})",
+        violation=f"{column} is none of {known}",
+        columns=(column,),
         built_in=BuiltIn(
             "expect_column_values_to_be_in_set", {"column": column, "value_set": list(values)}
         ),
@@ -211,11 +211,11 @@ def ordered(
     arguments: dict[str, Any] = {"column_A": high, "column_B": low, "or_equal": not strictly}
     arguments["ignore_row_if"] = "either_value_is_missing"
     return Expectation(
-        name or f"{low}_le_{high}",
-        severity,
-        condition,
-        violation,
-        (low, high, *show),
+        name=name or f"{low}_le_{high}",
+        severity=severity,
+        condition=condition,
+        violation=violation,
+        columns=(low, high, *show),
         built_in=BuiltIn("expect_column_pair_values_a_to_be_greater_than_b", arguments),
         own_check=own_check,
     )
@@ -236,11 +236,11 @@ def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
     is_built_in = severity != "quarantine" and is_complete and len(table.key) > 1
     arguments = {"column_list": list(table.key), "ignore_row_if": "any_value_is_missing"}
     return Expectation(
-        KEY_UNIQUE,
-        severity,
-        f"CASE WHEN {known} THEN {met} END",
-        f"another row has the same {', '.join(table.key)}",
-        tuple(table.column_names),
+        name=KEY_UNIQUE,
+        severity=severity,
+        condition=f"CASE WHEN {known} THEN {met} END",
+        violation=f"another row has the same {', '.join(table.key)}",
+        columns=tuple(table.column_names),
         built_in=BuiltIn("expect_compound_columns_to_be_unique", arguments)
         if is_built_in
         else None,

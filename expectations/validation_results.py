@@ -11,7 +11,7 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.tables.quality import RESULTS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ValidationResult:
     """The outcome of one expectation on the rows of a table.
 
@@ -55,13 +55,13 @@ def results_without_rows(table: str, expectations: Suite) -> list[ValidationResu
     """Return the validation results of a table without rows: there was nothing to validate."""
     return [
         ValidationResult(
-            table,
-            expectation.name,
-            None,
-            0,
-            0,
-            expectation.severity,
-            expectation.expected,
+            table=table,
+            expectation=expectation.name,
+            success=None,
+            unexpected=0,
+            elements=0,
+            severity=expectation.severity,
+            expected=expectation.expected,
             mostly=expectation.mostly,
         )
         for expectation in expectations
@@ -76,8 +76,8 @@ def usable_suites(brought: Brought, mistakes: Sequence[str]) -> list[ValidationR
     if not brought and not mistakes:
         return []
     result = ValidationResult(
-        RESULTS.name,
-        USABLE,
+        table=RESULTS.name,
+        expectation=USABLE,
         success=not mistakes,
         unexpected=len(mistakes),
         elements=None,

@@ -44,7 +44,9 @@ def resources(settings: Settings) -> dict[str, Any]:
                 catalog=catalog,
             )
         ),
-        "retention": Retention(settings.raw_days, settings.progress_days, settings.alert_days),
+        "retention": Retention(
+            raw=settings.raw_days, progress=settings.progress_days, alerts=settings.alert_days
+        ),
         "run_history": RunHistory(timedelta(days=settings.run_history_days)),
         "collector": _fixed(
             lambda: CollectorResource(

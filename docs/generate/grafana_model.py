@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel:
     """One panel.
 
@@ -24,7 +24,7 @@ class Panel:
     description: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variable:
     """A variable of a dashboard, chosen from the values of a label."""
 
@@ -34,7 +34,7 @@ class Variable:
     includes_all: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """One dashboard."""
 

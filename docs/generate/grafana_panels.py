@@ -4,31 +4,36 @@ from docs.generate.grafana_model import Board, Panel, Variable
 
 
 def _panel(title: str, *queries: tuple[str, str], unit: str = "short", width: int = 12) -> Panel:
-    return Panel(title, queries, unit, width=width)
+    return Panel(title=title, queries=queries, unit=unit, width=width)
 
 
 def _number(title: str, expression: str, unit: str = "short", width: int = 4) -> Panel:
-    return Panel(title, ((expression, ""),), unit, "number", width)
+    return Panel(title=title, queries=((expression, ""),), unit=unit, kind="number", width=width)
 
 
 def _table(title: str, expression: str, unit: str = "short") -> Panel:
-    return Panel(title, ((expression, ""),), unit, "table")
+    return Panel(title=title, queries=((expression, ""),), unit=unit, kind="table")
 
 
-CLUSTERS = Variable("cluster", "Cluster", "label_values(tidemark_snapshot_age_seconds, cluster)")
+CLUSTERS = Variable(
+    name="cluster", label="Cluster", query="label_values(tidemark_snapshot_age_seconds, cluster)"
+)
 ONE_CLUSTER = Variable(
-    "cluster", "Cluster", "label_values(tidemark_snapshot_age_seconds, cluster)", False
+    name="cluster",
+    label="Cluster",
+    query="label_values(tidemark_snapshot_age_seconds, cluster)",
+    includes_all=False,
 )
 GROUP = Variable(
-    "group",
-    "Group",
-    'label_values(tidemark_group_clients{cluster="$cluster"}, consumer_group)',
-    False,
+    name="group",
+    label="Group",
+    query='label_values(tidemark_group_clients{cluster="$cluster"}, consumer_group)',
+    includes_all=False,
 )
 TOPIC = Variable(
-    "topic",
-    "Topic",
-    'label_values(tidemark_group_clients{cluster="$cluster",consumer_group="$group"}, topic)',
+    name="topic",
+    label="Topic",
+    query='label_values(tidemark_group_clients{cluster="$cluster",consumer_group="$group"}, topic)',
 )
 
 _ALL = 'cluster=~"$cluster"'
@@ -36,11 +41,11 @@ _OPEN = 'state=~"FIRING|ACKNOWLEDGED"'
 _LATE = 'state=~"LOSING|STOPPED|STALLED|BLOCKED|FALLING_BEHIND"'
 
 OVERVIEW = Board(
-    "tidemark-overview",
-    "Tidemark: overview",
-    "Every cluster: how fresh, how late, what is wrong. What is unknown is not drawn.",
-    (CLUSTERS,),
-    (
+    uid="tidemark-overview",
+    title="Tidemark: overview",
+    description="Every cluster: how fresh, how late, what is wrong. What is unknown is not drawn.",
+    variables=(CLUSTERS,),
+    rows=(
         (
             "Now",
             (
@@ -90,11 +95,11 @@ OVERVIEW = Board(
 _G = 'cluster="$cluster",consumer_group="$group",topic=~"$topic"'
 
 OF_GROUP = Board(
-    "tidemark-group",
-    "Tidemark: group",
-    "One consumer group: lag, delay, rates, members and what will happen.",
-    (ONE_CLUSTER, GROUP, TOPIC),
-    (
+    uid="tidemark-group",
+    title="Tidemark: group",
+    description="One consumer group: lag, delay, rates, members and what will happen.",
+    variables=(ONE_CLUSTER, GROUP, TOPIC),
+    rows=(
         (
             "Progress",
             (
@@ -156,11 +161,11 @@ OF_GROUP = Board(
 _C = 'cluster="$cluster"'
 
 OF_CLUSTER = Board(
-    "tidemark-cluster",
-    "Tidemark: cluster",
-    "One cluster: rates, brokers, disks, topics.",
-    (ONE_CLUSTER,),
-    (
+    uid="tidemark-cluster",
+    title="Tidemark: cluster",
+    description="One cluster: rates, brokers, disks, topics.",
+    variables=(ONE_CLUSTER,),
+    rows=(
         (
             "Traffic",
             (
@@ -240,11 +245,11 @@ OF_CLUSTER = Board(
 )
 
 ITSELF = Board(
-    "tidemark-itself",
-    "Tidemark: itself",
-    "Whether Tidemark collects, computes and delivers.",
-    (CLUSTERS,),
-    (
+    uid="tidemark-itself",
+    title="Tidemark: itself",
+    description="Whether Tidemark collects, computes and delivers.",
+    variables=(CLUSTERS,),
+    rows=(
         (
             "Collection",
             (

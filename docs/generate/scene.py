@@ -44,7 +44,9 @@ class Scene:
 
 def write(lake: Lake) -> Scene:
     """Write a home of a cluster of 13 groups with two days of history."""
-    made_up = MadeUp(12, 2, 10, 8, days=2, queue_days=0.3, end=now())
+    made_up = MadeUp(
+        groups=12, topics_per_group=2, topics=10, queues=8, days=2, queue_days=0.3, end=now()
+    )
     made_up.write(lake)
     _add_groups(lake, made_up)
     _add_topics(lake, made_up)

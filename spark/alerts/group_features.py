@@ -105,7 +105,7 @@ _TOPIC = ("cluster", "consumer_group", "topic")
 _GROUP = ("cluster", "consumer_group")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupFeature:
     """Columns that another table adds to the rows of groups.
 
@@ -236,39 +236,44 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
 
 GROUP_FEATURES = (
     GroupFeature(
-        progress.EVENTS,
-        {"rewound_messages": "bigint", "rewound_cause": "string"},
-        _TOPIC,
-        _rewinds,
+        table=progress.EVENTS,
+        columns={"rewound_messages": "bigint", "rewound_cause": "string"},
+        key=_TOPIC,
+        derive=_rewinds,
     ),
     GroupFeature(
-        progress.ASSIGNMENTS,
-        {"contested_queues": "bigint", "unowned_queues": "bigint"},
-        _TOPIC,
-        _assignment_counts,
-    ),
-    GroupFeature(progress.ASSIGNMENTS, {"assigned_queues": "bigint"}, _GROUP, _assigned_queues),
-    GroupFeature(
-        progress.IDLE_CLIENTS,
-        {"idle_members": "bigint", "idle_reasons": "array<string>"},
-        _TOPIC,
-        _idle_members,
+        table=progress.ASSIGNMENTS,
+        columns={"contested_queues": "bigint", "unowned_queues": "bigint"},
+        key=_TOPIC,
+        derive=_assignment_counts,
     ),
     GroupFeature(
-        progress.SUBSCRIPTIONS,
-        {
+        table=progress.ASSIGNMENTS,
+        columns={"assigned_queues": "bigint"},
+        key=_GROUP,
+        derive=_assigned_queues,
+    ),
+    GroupFeature(
+        table=progress.IDLE_CLIENTS,
+        columns={"idle_members": "bigint", "idle_reasons": "array<string>"},
+        key=_TOPIC,
+        derive=_idle_members,
+    ),
+    GroupFeature(
+        table=progress.SUBSCRIPTIONS,
+        columns={
             "subscription_differences": "int",
             "differing_in": "array<string>",
             "differing_topic": "string",
         },
-        _GROUP,
-        _subscription_differences,
+        key=_GROUP,
+        derive=_subscription_differences,
     ),
     GroupFeature(
-        progress.THROUGHPUT,
-        {"hourly_tps": "double", "usual_tps": "double", "usual_share": "double"},
-        _TOPIC,
-        _usual_share,
+        table=progress.THROUGHPUT,
+        columns={"hourly_tps": "double", "usual_tps": "double", "usual_share": "double"},
+        key=_TOPIC,
+        derive=_usual_share,
         days_back=FORMER_DAYS,
         also_reads=(raw.BROKERS,),
     ),

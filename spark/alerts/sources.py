@@ -96,7 +96,7 @@ def _message(problem: Column) -> Column:
     return F.coalesce(problem["message"], F.lit(""))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """Rows that alert rules are evaluated on.
 
@@ -175,9 +175,9 @@ GROUPS_SOURCE = "groups"
 
 SOURCES = {
     GROUPS_SOURCE: Source(
-        GROUPS,
-        _GROUP_KEY,
-        (
+        table=GROUPS,
+        key=_GROUP_KEY,
+        evidence=(
             *_GROUP_KEY,
             *("readable_lag", "lag", "lag_upper", "lost", "queues", "queues_unknown"),
             *("max_queue_lag", "worst_broker", "worst_queue_id", "delay_ms", "online", "clients"),
@@ -186,33 +186,33 @@ SOURCES = {
             *("complete", "lag_is_lower_bound", "delay_is_lower_bound"),
             *("duplicate_client_ids", "registered"),
         ),
-        _with_group_columns,
+        prepare=_with_group_columns,
     ),
     "topics": Source(
-        TOPICS,
-        ("cluster", "topic"),
-        (
+        table=TOPICS,
+        key=("cluster", "topic"),
+        evidence=(
             *("cluster", "topic", "unreadable_messages", "unreadable_reason", "messages"),
             *("brokers", "queues", "complete", "read_queues", "write_queues", "perm"),
             *("consumer_group", "dead_letter_age_seconds", "added_last_hour"),
             *("oldest_at", "oldest_at_is_upper_bound", "newest_at"),
         ),
-        _with_topic_columns,
+        prepare=_with_topic_columns,
     ),
     "brokers": Source(
-        BROKERS,
-        ("cluster", "broker", "address"),
-        (
+        table=BROKERS,
+        key=("cluster", "broker", "address"),
+        evidence=(
             *("cluster", "broker", "address", "broker_id", "disk_ratio"),
             *("offsets_missing", "offsets_behind", "offsets_late", "offsets_stand"),
         ),
-        _with_broker_columns,
+        prepare=_with_broker_columns,
     ),
     "snapshots": Source(
-        SNAPSHOTS,
-        ("cluster",),
-        ("cluster", "status", "brokers_expected", "brokers_answered", "unreachable"),
-        _with_snapshot_columns,
+        table=SNAPSHOTS,
+        key=("cluster",),
+        evidence=("cluster", "status", "brokers_expected", "brokers_answered", "unreachable"),
+        prepare=_with_snapshot_columns,
         also_reads=(BROKERS,),
     ),
 }

@@ -21,7 +21,7 @@ Z = 1.959963984540054
 """Standard deviations that hold 95 % of a normal distribution."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """Inputs of the estimate of filtering: rows of the window, and earlier ones still valid.
 

@@ -81,7 +81,7 @@ BEFORE_POP = "^V[34]"
 """Versions of brokers that cannot hand out messages by POP."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RawFrames:
     """Valid rows of ``raw.*``: of the window and of the previous observations.
 

@@ -45,7 +45,7 @@ class EngineError(Exception):
     """The engine could not be started; the text gives the reason and the path of its log."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Engine(Service):
     """A started engine.
 
@@ -207,7 +207,14 @@ def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: in
         )
     created = start_of(process.pid)
     master = settings.master or LOCAL_MASTER
-    return Engine(process.pid, created, port, str(uuid.uuid4()), token, master)
+    return Engine(
+        pid=process.pid,
+        created=created,
+        port=port,
+        session_id=str(uuid.uuid4()),
+        token=token,
+        master=master,
+    )
 
 
 def _free_port() -> int:

@@ -14,7 +14,15 @@ ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
 
 def result(severity, success=False, broken=1):
-    return ValidationResult("raw.topics", "perm", success, broken, 9, severity, "0 rows where ...")
+    return ValidationResult(
+        table="raw.topics",
+        expectation="perm",
+        success=success,
+        unexpected=broken,
+        elements=9,
+        severity=severity,
+        expected="0 rows where ...",
+    )
 
 
 @pytest.mark.parametrize(

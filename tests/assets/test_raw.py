@@ -20,7 +20,7 @@ TABLES = frozenset(key_of(table) for table in raw.ALL)
 def test_a_snapshot_of_last_year_is_not_loaded(lake):
     """No tick would compute it: retention would remove it, and the next tick load it again."""
     for start in (NOON - timedelta(days=365), NOON):
-        put(lake.home, start, [Minute(0)])
+        put(lake.home, start, [Minute(at=0)])
     job = build(Settings(home=lake.home)).resolve_job_def(TICK.name)
     loading = job.get_subset(asset_selection=TABLES, asset_check_selection=set())
     with dg.DagsterInstance.ephemeral() as instance:
@@ -31,10 +31,10 @@ def test_a_snapshot_of_last_year_is_not_loaded(lake):
 
 def test_a_fault_of_many_snapshots_is_one_line_of_each_cluster(lake, capfd):
     """Thousands wait behind a wrong clock, or a collector that writes what nobody reads."""
-    put(lake.home, NOON, [Minute(minute) for minute in range(3)])
+    put(lake.home, NOON, [Minute(at=minute) for minute in range(3)])
     for item in landed(lake.home):
         (item.path / "snapshots.parquet").write_text("no Parquet")
-    put(lake.home, datetime(1970, 1, 1, tzinfo=UTC), [Minute(minute) for minute in range(4)])
+    put(lake.home, datetime(1970, 1, 1, tzinfo=UTC), [Minute(at=minute) for minute in range(4)])
     job = build(Settings(home=lake.home)).resolve_job_def(TICK.name)
     loading = job.get_subset(asset_selection=TABLES, asset_check_selection=set())
     with dg.DagsterInstance.ephemeral() as instance:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 def test_only_windows_of_many_rows_are_searched_for_repeated_keys(
     spark: SparkSession, lake: Lake
 ) -> None:
-    plan = RunPlan(Window(minute(0), minute(1)), rows=MANY_ROWS)
+    plan = RunPlan(window=Window(minute(0), minute(1)), rows=MANY_ROWS)
     rows = {"raw.topics": frame(spark, TABLES["raw.topics"], [{"at": 0, "topic": "orders"}])}
 
     def unique(plan: RunPlan) -> frozenset[str]:

@@ -22,7 +22,15 @@ from tidemark.planning.unreachable_brokers import read_quarantine
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
 WINDOW = Window(START, START + HOUR)
-GOOD = ValidationResult("", "key_unique", True, 0, 9, "quarantine", "0 rows where ...")
+GOOD = ValidationResult(
+    table="",
+    expectation="key_unique",
+    success=True,
+    unexpected=0,
+    elements=9,
+    severity="quarantine",
+    expected="0 rows where ...",
+)
 
 
 def validated(*changed):
@@ -44,12 +52,17 @@ def validated(*changed):
 )
 def test_quarantined_rows_make_a_table_suspect_despite_tolerance(changed, suspects):
     results = validated(replace(GOOD, table="raw.topics", **changed))
-    assert suspect_tables(results, RunPlan(WINDOW)) == suspects
+    assert suspect_tables(results, RunPlan(window=WINDOW)) == suspects
 
 
 def test_without_validation_every_table_is_suspect():
     everything = {table.name for table in raw.ALL}
-    assert suspect_tables([], RunPlan(WINDOW)) == NOT_VALIDATED.suspects == ALL_RAW == everything
+    assert (
+        suspect_tables([], RunPlan(window=WINDOW))
+        == NOT_VALIDATED.suspects
+        == ALL_RAW
+        == everything
+    )
 
 
 def test_tables_quarantined_or_decided_on_before_are_suspect(lake):
@@ -80,6 +93,6 @@ def test_outcomes_are_those_that_the_run_has_stored(lake):
     for run_id, results in (("run", validated(violated)), ("other", validated())):
         rows = result_rows(list(results), WINDOW, run_id, datetime.now(UTC), None)
         lake.append(quality.RESULTS, rows)
-    assert suspect_tables(outcomes_of(lake, "run"), RunPlan(WINDOW)) == {"raw.topics"}
-    assert suspect_tables(outcomes_of(lake, "other"), RunPlan(WINDOW)) == set()
-    assert suspect_tables(outcomes_of(lake, "third"), RunPlan(WINDOW)) == ALL_RAW
+    assert suspect_tables(outcomes_of(lake, "run"), RunPlan(window=WINDOW)) == {"raw.topics"}
+    assert suspect_tables(outcomes_of(lake, "other"), RunPlan(window=WINDOW)) == set()
+    assert suspect_tables(outcomes_of(lake, "third"), RunPlan(window=WINDOW)) == ALL_RAW

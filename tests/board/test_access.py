@@ -159,7 +159,7 @@ def test_names_and_tokens_are_utf_8(store: Store) -> None:
     """A name of a proxy that is not of Latin letters might not act, and was recorded garbled."""
     tokens = {"clé": Person("token", may_act=True)}
     login = Login(
-        tokens, header="X-User", proxies=networks("127.0.0.1"), actors=frozenset({"王伟"})
+        tokens=tokens, header="X-User", proxies=networks("127.0.0.1"), actors=frozenset({"王伟"})
     )
     with client_of(store, login) as client:
         for headers, author in (

@@ -55,7 +55,7 @@ def past(day: Lake, tmp_path: Path) -> Store:
     return Store(copied(day, Home.of(tmp_path / "home")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Copying:
     """Rows before and after all hours of that day are copied.
 
@@ -78,7 +78,7 @@ def copying(day: Lake, tmp_path_factory: pytest.TempPathFactory) -> Copying:
     before = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
     copies = copy_all(store)
     after = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
-    return Copying(before, copies, after, store.lake.home.path / "board")
+    return Copying(before=before, copies=copies, after=after, folder=store.lake.home.path / "board")
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_readers_of_a_silent_cluster_hold_up_nobody_else(
     store: Store, unreachable: UnreachableNameServer
 ) -> None:
     limits = {"request_timeout": 300.0, "total_timeout": 300.0}
-    clusters = [Cluster((f"127.0.0.1:{unreachable.port}",), "quiet", limits=limits)]
+    clusters = [Cluster(namesrv=(f"127.0.0.1:{unreachable.port}",), name="quiet", limits=limits)]
     app = application(store, configured=lambda: clusters)
     with served(app) as address, ThreadPoolExecutor(READERS) as clients:
         reading = [
@@ -98,13 +98,38 @@ def test_delays_are_by_our_clock(
     store: Store, monkeypatch: pytest.MonkeyPatch, ahead: timedelta
 ) -> None:
     """The clock of a broker that is off moves no delay, as in `tidemark lag`."""
-    taken = Snapshot("lab", "remote", NOON, status="COMPLETE")
-    taken.brokers = [Broker("broker-a", 0, "a:1", clock_skew_ms=ahead // timedelta(milliseconds=1))]
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOON, status="COMPLETE")
+    taken.brokers = [
+        Broker(
+            broker="broker-a",
+            broker_id=0,
+            address="a:1",
+            clock_skew_ms=ahead // timedelta(milliseconds=1),
+        )
+    ]
     stored_at = NOON + ahead - timedelta(seconds=90)
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 10, stored_at)]
-    taken.consumer_offsets = [ConsumerOffset("broker-a", "billing", "orders", 0, None, 9)]
+    taken.queue_offsets = [
+        QueueOffset(
+            broker="broker-a",
+            topic="orders",
+            queue_id=0,
+            min_offset=0,
+            max_offset=10,
+            newest_stored_at=stored_at,
+        )
+    ]
+    taken.consumer_offsets = [
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="billing",
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=9,
+        )
+    ]
     monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken)
-    app = application(store, configured=lambda: [Cluster(("a:9876",), "lab")])
+    app = application(store, configured=lambda: [Cluster(namesrv=("a:9876",), name="lab")])
     client = TestClient(app, "http://127.0.0.1")
     (row,) = client.get("/api/v1/live/lab").json()["items"]
     assert (row["delay_ms"], row["delay_source"]) == (90_000, "exact")
@@ -115,9 +140,9 @@ def test_one_snapshot_serves_all_who_ask_within_seconds(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Snapshot] = []
-    last = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    last = Snapshot(cluster="lab", source="remote", observed_at=NOON, status="COMPLETE")
     monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken.append(last) or last)
-    app = application(store, configured=lambda: [Cluster(("a:9876",), "lab")])
+    app = application(store, configured=lambda: [Cluster(namesrv=("a:9876",), name="lab")])
     client = TestClient(app, "http://127.0.0.1")
     for _ in range(3):
         assert client.get("/api/v1/live/lab").status_code == 200
@@ -129,14 +154,17 @@ def test_one_snapshot_serves_all_who_ask_within_seconds(
 
 def test_few_clusters_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clusters = [
-        Cluster(("a:9876",), f"lab-{number}") for number in range(live_snapshots.THREADS + 1)
+        Cluster(namesrv=("a:9876",), name=f"lab-{number}")
+        for number in range(live_snapshots.THREADS + 1)
     ]
     begun, may_end = threading.Semaphore(0), threading.Event()
 
     def collect(target: ClusterTarget) -> Snapshot:
         begun.release()
         may_end.wait(60)
-        return Snapshot(target.name or "", "remote", NOON, status="COMPLETE")
+        return Snapshot(
+            cluster=target.name or "", source="remote", observed_at=NOON, status="COMPLETE"
+        )
 
     monkeypatch.setattr(live_snapshots, "collect_snapshot", collect)
     made = live_snapshots.LiveSnapshots(store.lake.shared.state, lambda: clusters)

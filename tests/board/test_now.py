@@ -36,7 +36,9 @@ class Live:
 def live(client: TestClient) -> TestClient:
     """Asks a board whose cluster can be read now: billing with two members."""
     taken = snapshot("10.0.0.1", "10.0.0.2")
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 1234)]
+    taken.queue_offsets = [
+        QueueOffset(broker="broker-a", topic="orders", queue_id=0, min_offset=0, max_offset=1234)
+    ]
     client.app.state.live = Live(taken)  # pyright: ignore
     return client
 
@@ -53,7 +55,9 @@ def test_a_mode_is_remembered_where_the_snapshot_shows_none(
 ) -> None:
     taken = snapshot()
     taken.cluster = CLUSTER
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 1234)]
+    taken.queue_offsets = [
+        QueueOffset(broker="broker-a", topic="orders", queue_id=0, min_offset=0, max_offset=1234)
+    ]
     at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
     shown = taken.observed_at - timedelta(hours=1)
     rows = [queue("billing", 0, consume_mode="pop", consume_mode_at=shown)]

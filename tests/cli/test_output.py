@@ -87,8 +87,15 @@ def test_printable_text_stays_as_it_is(text):
 
 def test_a_problem_of_a_broker_controls_no_terminal():
     """The remark of a response is the broker's own text."""
-    taken = Snapshot("lab", "remote", datetime(2026, 11, 19, tzinfo=UTC))
-    taken.problems = [Problem("10.0.0.1:10911", "GET_BROKER_CONFIG", 1, "no\x1b]0;gotcha\x07")]
+    taken = Snapshot(cluster="lab", source="remote", observed_at=datetime(2026, 11, 19, tzinfo=UTC))
+    taken.problems = [
+        Problem(
+            endpoint="10.0.0.1:10911",
+            operation="GET_BROKER_CONFIG",
+            code=1,
+            message="no\x1b]0;gotcha\x07",
+        )
+    ]
     assert all(line.isprintable() for line in problem_lines(taken))
 
 

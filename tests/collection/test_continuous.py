@@ -73,8 +73,8 @@ def watching(home, clusters, every, until):
 
 @pytest.mark.slow
 def test_each_cluster_at_its_own_interval(home):
-    often = Cluster((GONE,), "often", every=0.3)
-    seldom = Cluster((GONE,), "seldom", every=60)
+    often = Cluster(namesrv=(GONE,), name="often", every=0.3)
+    seldom = Cluster(namesrv=(GONE,), name="seldom", every=60)
     reported, complained = watching(
         home, [often, seldom], 1, lambda reported, _: len(reported) >= 8
     )
@@ -105,7 +105,9 @@ def scheduled(monkeypatch):
             await asyncio.sleep(lasting.pop(0) if lasting else 0)
             under_way.clear()
             now = datetime.now(UTC)
-            return Snapshot(self.cluster.name, "remote", now, now)
+            return Snapshot(
+                cluster=self.cluster.name, source="remote", observed_at=now, finished_at=now
+            )
 
         def end(self):
             pass
@@ -119,7 +121,7 @@ def test_snapshots_begin_at_multiples_and_never_overlap(home, scheduled):
     began, lasting = scheduled
     every = 0.2
     lasting += [0.05, 0.5]
-    cluster = Cluster((GONE,), "a")
+    cluster = Cluster(namesrv=(GONE,), name="a")
     _, complained = watching(home, [cluster], every, lambda *_: len(began) >= 5)
     multiples = [(at - began[0]) / every for at in began]
     # No snapshot begins before its multiple, however late the one before was: no drift.
@@ -145,7 +147,7 @@ def test_a_snapshot_has_less_time_than_its_interval(home, monkeypatch):
 
     monkeypatch.setattr(snapshots, "collect", collect)
     for every, deep_every in ((2.0, 0), (60.0, 0), (2.0, 300), (60.0, 300)):
-        cluster = Cluster((GONE,), "a", deep_every=deep_every)
+        cluster = Cluster(namesrv=(GONE,), name="a", deep_every=deep_every)
         watching(home, [cluster], every, lambda reported, _: reported)
     assert given == [(1.8, None), (8.0, None), (0.9, 0.9), (8.0, 27.0)]
 
@@ -156,7 +158,7 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
 
     async def collect(target):
         given.append(target.deep)
-        taken = snapshot(start, Minute(len(given) - 1))
+        taken = snapshot(start, Minute(at=len(given) - 1))
         if len(given) == 1:
             taken.brokers, taken.status = [], "FAILED"
         return taken
@@ -169,7 +171,7 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
     start = datetime(2026, 11, 19, 12, tzinfo=UTC)
     monkeypatch.setattr(snapshots, "collect", collect)
     monkeypatch.setattr(snapshots, "datetime", Clock)
-    cluster = Cluster((GONE,), "past", deep_every=180, client_reports=False)
+    cluster = Cluster(namesrv=(GONE,), name="past", deep_every=180, client_reports=False)
     for _ in range(8):
         snapshots.take_snapshots(Shared.of_home(home), [cluster])
     depth = DeepOptions(client_reports=False)
@@ -190,7 +192,7 @@ def test_landing_that_fails_goes_on_by_itself(home):
             home.landing.unlink()
         return len(reported) >= 2
 
-    reported, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+    reported, complained = watching(home, [Cluster(namesrv=(GONE,), name="a")], 0.05, until)
     for line in unhurried(complained):
         assert line.startswith(f"a: a snapshot could not be landed in {home.landing}: ")
         assert "Not a directory" in line or "File exists" in line
@@ -209,7 +211,7 @@ def test_snapshots_are_complete_again_when_the_name_server_is_back(home):
                 serving.append(servers.enter_context(standin.serve(large, brokers=1, port=port)))
             return len(headers(home)) > 2 and headers(home)[-1]["status"] == "COMPLETE"
 
-        watching(home, [Cluster((f"127.0.0.1:{port}",), "lab")], 0.5, until)
+        watching(home, [Cluster(namesrv=(f"127.0.0.1:{port}",), name="lab")], 0.5, until)
     statuses = [header["status"] for header in headers(home)]
     assert statuses[:2] == ["FAILED", "FAILED"] and statuses[-1] == "COMPLETE"
 
@@ -231,7 +233,7 @@ def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monke
     async def main():
         stop = asyncio.Event()
         lines = reported.append, lambda line: None
-        cluster = Cluster((GONE,), "a")
+        cluster = Cluster(namesrv=(GONE,), name="a")
         watched = asyncio.create_task(
             watch(refusing, shared, cluster, 0.05, stop, *lines, waiting=home)
         )
@@ -254,7 +256,11 @@ def test_a_collector_is_alive_however_long_its_interval_is(home, monkeypatch, ev
 
     async def main():
         stop = asyncio.Event()
-        shared, cluster, lines = Shared.of_home(home), Cluster((GONE,), "a"), [[].append] * 2
+        shared, cluster, lines = (
+            Shared.of_home(home),
+            Cluster(namesrv=(GONE,), name="a"),
+            [[].append] * 2,
+        )
         watched = asyncio.create_task(
             watch(home, shared, cluster, every, stop, *lines, alive=partial(shown.append, 1))
         )
@@ -273,10 +279,10 @@ def test_a_reader_receives_the_name_of_earlier_snapshots(home):
 
     async def read(cluster, target):
         names.append(target.last_name)
-        return snapshot(datetime.now(UTC), Minute(0))
+        return snapshot(datetime.now(UTC), Minute(at=0))
 
     for _ in range(2):
-        snapshots.take_snapshots(Shared.of_home(home), [Cluster((GONE,))], read=read)
+        snapshots.take_snapshots(Shared.of_home(home), [Cluster(namesrv=(GONE,))], read=read)
     assert names == [None, "past"]
 
 
@@ -290,7 +296,7 @@ def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monk
         land(place, value)
 
     monkeypatch.setattr("tidemark.collection.continuous.land", refuse)
-    clusters = [Cluster((GONE,), "broken"), Cluster((GONE,), "gone")]
+    clusters = [Cluster(namesrv=(GONE,), name="broken"), Cluster(namesrv=(GONE,), name="gone")]
     _, complained = watching(
         home, clusters, 0.05, lambda reported, complained: len(reported) > 2 < len(complained)
     )
@@ -311,10 +317,16 @@ def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
 
     monkeypatch.setattr(snapshots, "collect", collect)
     clusters = [
-        Cluster((GONE,), "no-account", acl=Account("clusters.yaml:4: clusters[0].acl", "X", "Y")),
-        Cluster((GONE,), "broken"),
-        Cluster((GONE,)),
-        Cluster((GONE,), "gone"),
+        Cluster(
+            namesrv=(GONE,),
+            name="no-account",
+            acl=Account(
+                place="clusters.yaml:4: clusters[0].acl", access_key_env="X", secret_key_env="Y"
+            ),
+        ),
+        Cluster(namesrv=(GONE,), name="broken"),
+        Cluster(namesrv=(GONE,)),
+        Cluster(namesrv=(GONE,), name="gone"),
     ]
     taken = snapshots.take_snapshots(Shared.of_home(home), clusters)
     messages = {snapshot.cluster: snapshot.problems[0].message for snapshot in taken}
@@ -329,7 +341,7 @@ def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
 
 def test_the_only_cluster_without_a_name_is_never_landed(home):
     with pytest.raises(snapshots.NeverReachedError, match=f"{GONE}: GET_BROKER_CLUSTER_INFO"):
-        snapshots.take_snapshots(Shared.of_home(home), [Cluster((GONE,))])
+        snapshots.take_snapshots(Shared.of_home(home), [Cluster(namesrv=(GONE,))])
 
 
 # The command -------------------------------------------------------------------------------------
@@ -408,7 +420,7 @@ def test_a_disk_that_is_full(home):
         return len(reported) >= 2
 
     try:
-        reported, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+        reported, complained = watching(home, [Cluster(namesrv=(GONE,), name="a")], 0.05, until)
         assert "No space left on device" in complained[0]
         assert len(headers(home)) == len(reported)
         assert not list(home.landing.glob("*/*/*/.*"))
@@ -417,8 +429,11 @@ def test_a_disk_that_is_full(home):
 
 
 def with_skews(*skews):
-    taken = Snapshot("a", "remote", datetime.now(UTC))
-    taken.brokers = [Broker(f"b-{n}", 0, "", clock_skew_ms=it) for n, it in enumerate(skews)]
+    taken = Snapshot(cluster="a", source="remote", observed_at=datetime.now(UTC))
+    taken.brokers = [
+        Broker(broker=f"b-{n}", broker_id=0, address="", clock_skew_ms=it)
+        for n, it in enumerate(skews)
+    ]
     return taken
 
 

@@ -35,7 +35,7 @@ def test_at_first_nothing_is_known(state):
 
 
 def test_who_responded_is_remembered_by_the_next_process(state):
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)))
     memory = Memory.of(state, TARGET)
     assert memory.cluster == "past"
     assert memory.remembered(minutes(1)) == ALL
@@ -43,8 +43,8 @@ def test_who_responded_is_remembered_by_the_next_process(state):
 
 def test_an_unreachable_broker_is_remembered_for_a_day(state):
     memory = Memory.of(state, TARGET)
-    memory.learn(snapshot(START, Minute(0)))
-    memory.learn(snapshot(START, Minute(30, unreachable="broker-b")))
+    memory.learn(snapshot(START, Minute(at=0)))
+    memory.learn(snapshot(START, Minute(at=30, unreachable="broker-b")))
     day = 24 * 60
     assert memory.remembered(minutes(day)) == ALL
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
@@ -52,8 +52,8 @@ def test_an_unreachable_broker_is_remembered_for_a_day(state):
 
 def test_a_clock_that_was_years_ahead_is_forgotten(state):
     memory = Memory.of(state, TARGET)
-    memory.learn(snapshot(START + timedelta(days=1000), Minute(0)))
-    memory.learn(snapshot(START, Minute(0, unreachable="broker-b")))
+    memory.learn(snapshot(START + timedelta(days=1000), Minute(at=0)))
+    memory.learn(snapshot(START, Minute(at=0, unreachable="broker-b")))
     assert memory.remembered(minutes(1)) == ALL[:1]
 
 
@@ -72,8 +72,8 @@ def test_a_copy_that_stands_shows_in_two_deep_snapshots(state, before, now, minu
     """Each by a process of its own; what another snapshot reads in between changes nothing."""
 
     def seen(copy, at=0.0, *, is_deep=True):
-        taken = snapshot(START, Minute(at))
-        slave = Broker("broker-a", 1, "10.0.0.1:10912", version="V5_5_0")
+        taken = snapshot(START, Minute(at=at))
+        slave = Broker(broker="broker-a", broker_id=1, address="10.0.0.1:10912", version="V5_5_0")
         if copy:
             slave.offsets_copied, slave.offsets_late = copy
         taken.brokers.append(slave)
@@ -88,8 +88,8 @@ def test_a_copy_that_stands_shows_in_two_deep_snapshots(state, before, now, minu
 
 def test_the_last_deep_snapshot_is_remembered(state):
     assert Memory.of(state, TARGET).deep_at is None
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(1)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)), is_deep=True)
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=1)))
     assert Memory.of(state, TARGET).deep_at == START
 
 
@@ -100,11 +100,11 @@ def test_a_full_disk_costs_a_collector_no_memory(state, tmp_path):
         def write(self, name, text):
             raise OSError(ENOSPC, "No space left on device", name)
 
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)))
     warned = []
     kept = KeptState(Full(Home.of(tmp_path)), warned.append)
     for minute in (1, 2):
-        Memory.of(kept, TARGET).learn(snapshot(START, Minute(minute)), is_deep=True)
+        Memory.of(kept, TARGET).learn(snapshot(START, Minute(at=minute)), is_deep=True)
         assert Memory.of(kept, "another").cluster is None
     memory = Memory.of(kept, TARGET)
     assert (memory.collected_at, memory.deep_turns) == (minutes(2), 2)
@@ -118,14 +118,14 @@ def test_deep_snapshots_are_counted_however_rare_they_are(state):
     for at in (0, 10, 20):
         memory = Memory.of(state, TARGET)
         assert memory.deep_turns == at / 10
-        memory.learn(snapshot(START, Minute(at)), is_deep=True)
-        memory.learn(snapshot(START, Minute(at + 1)))
+        memory.learn(snapshot(START, Minute(at=at)), is_deep=True)
+        memory.learn(snapshot(START, Minute(at=at + 1)))
 
 
 def test_a_failed_snapshot_changes_no_memory(state):
     memory = Memory.of(state, TARGET)
-    memory.learn(snapshot(START, Minute(0)))
-    failed = snapshot(START, Minute(1))
+    memory.learn(snapshot(START, Minute(at=0)))
+    failed = snapshot(START, Minute(at=1))
     failed.brokers, failed.cluster = [], "127.0.0.1:9876"
     memory.learn(failed, is_deep=True)
     assert (memory.cluster, memory.deep_at) == ("past", None)
@@ -134,8 +134,8 @@ def test_a_failed_snapshot_changes_no_memory(state):
 
 def test_a_broker_that_moved_has_one_address(state):
     memory = Memory.of(state, TARGET)
-    memory.learn(snapshot(START, Minute(0)))
-    moved = snapshot(START, Minute(1))
+    memory.learn(snapshot(START, Minute(at=0)))
+    moved = snapshot(START, Minute(at=1))
     moved.brokers[0].address = "10.0.0.9:10911"
     memory.learn(moved)
     assert memory.remembered(minutes(1)) == (("broker-a", 0, "10.0.0.9:10911"), ALL[1])
@@ -163,23 +163,23 @@ def test_an_old_address_stays_until_the_new_one_responds(state):
 
 def of_broker_a(*members, minute=0):
     """A snapshot of the members (id, address, version) of one broker group."""
-    broker_a = snapshot(START, Minute(minute))
+    broker_a = snapshot(START, Minute(at=minute))
     broker_a.brokers = [
-        Broker("broker-a", broker_id, address, version=version)
+        Broker(broker="broker-a", broker_id=broker_id, address=address, version=version)
         for broker_id, address, version in members
     ]
     return broker_a
 
 
 def test_two_targets_have_two_memories(state):
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)))
     assert Memory.of(state, "127.0.0.1:9999").cluster is None
 
 
 def test_many_name_servers_with_long_names_have_a_memory(state):
     host = "rocketmq-namesrv-{}.rocketmq-namesrv.middleware.svc.cluster.local:9876"
     target = ";".join(map(host.format, range(4)))
-    Memory.of(state, target).learn(snapshot(START, Minute(0)))
+    Memory.of(state, target).learn(snapshot(START, Minute(at=0)))
     assert Memory.of(state, target).cluster == "past"
     assert Memory.of(state, target.replace("namesrv-3", "namesrv-4")).cluster is None
 
@@ -188,17 +188,20 @@ def missed(state, target, brokers, now):
     """Return the brokers expected in addition to those that a name server reports."""
     memory = Memory.of(state, target)
     groups = {
-        broker: BrokerGroup(broker, "past", {0: address}) for broker, address in brokers.items()
+        broker: BrokerGroup(broker=broker, cluster="past", addresses={0: address})
+        for broker, address in brokers.items()
     }
     info = ClusterInfo(groups, {"past": sorted(groups)})
-    wanted = ClusterTarget(("n:1",), remembered=memory.remembered(now), kin=memory.kin(now))
+    wanted = ClusterTarget(
+        name_servers=("n:1",), remembered=memory.remembered(now), kin=memory.kin(now)
+    )
     readings = expected_readings(info, "n:1", wanted, Problems())
     entries = ((it.broker, it.broker_id, it.address) for it in readings)
     return tuple(entry for entry in entries if entry[2] not in brokers.values())
 
 
 def test_a_renamed_cluster_still_misses_former_brokers(state):
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)))
     alone = {"broker-a": BROKERS["broker-a"]}
     elsewhere = {"broker-a": "10.9.9.9:10911"}
     for target in ("localhost:9876", "orders"):
@@ -213,14 +216,14 @@ def test_a_renamed_cluster_still_misses_former_brokers(state):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])
 def test_a_damaged_file_is_an_empty_memory(state, text):
     memory = Memory.of(state, TARGET)
-    memory.learn(snapshot(START, Minute(0)))
+    memory.learn(snapshot(START, Minute(at=0)))
     state.write(memory.name, text)
     assert Memory.of(state, TARGET).brokers == {}
 
 
 def test_a_file_that_is_no_text_is_an_empty_memory(state, tmp_path):
     """A damaged memory of one cluster must not fail others, whose snapshots read it too."""
-    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(at=0)))
     (name,) = state.names("collector")
     (tmp_path / name).write_bytes(b"\xff\xfe")
     assert Memory.of(state, TARGET).cluster is None

@@ -21,7 +21,7 @@ from tidemark.host.state import FileState, KeptState, StateError
 from tidemark.settings.clusters import Cluster
 from tidemark.settings.home import Home
 
-GONE = Cluster(("127.0.0.1:1",), "lab")
+GONE = Cluster(namesrv=("127.0.0.1:1",), name="lab")
 
 HOLD = """
 import sys
@@ -63,7 +63,7 @@ def holder(home):
 def remember(shared, age, every=None):
     """The cluster was collected by another process that many seconds ago."""
     at, memory = datetime.now(UTC) - timedelta(seconds=age), Memory.of(shared.state, GONE.key)
-    memory.learn(snapshot(at, Minute(0)), every=every)
+    memory.learn(snapshot(at, Minute(at=0)), every=every)
     known = json.loads(shared.state.read(memory.name) or "")
     shared.state.write(memory.name, json.dumps(known | {"collector": "another"}))
 

@@ -27,7 +27,7 @@ def refusing(tmp_path):
 
 
 def taken(minute):
-    return snapshot(START, Minute(minute))
+    return snapshot(START, Minute(at=minute))
 
 
 def ids(place):

@@ -24,7 +24,7 @@ from tidemark.settings.home import Home
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Deployment:
     """A home whose tables and landing lie on servers, with an engine whose executors do too.
 
@@ -57,7 +57,7 @@ def deployment(lake: Lake, database: str, store: Bucket, cluster: Standalone):
         "TIDEMARK_DRIVER_HOST": "127.0.0.1",
         "SPARK_CONF_DIR": str(executor_settings(lake.home.path.parent / "conf")),
     }
-    made = Deployment(lake.home, lake, environment, store)
+    made = Deployment(home=lake.home, lake=lake, environment=environment, bucket=store)
     try:
         yield made
     finally:

@@ -22,7 +22,7 @@ from tidemark.settings.home import Home
 pytestmark = pytest.mark.deployment
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Board:
     """A board and the servers whose tables it shows.
 
@@ -93,7 +93,13 @@ def board(tmp_path_factory) -> Iterator[Board]:
                 stderr=output,
             )
         try:
-            made = Board(lake, database, store, f"http://127.0.0.1:{port}/api/v1", log)
+            made = Board(
+                lake=lake,
+                database=database,
+                store=store,
+                address=f"http://127.0.0.1:{port}/api/v1",
+                log=log,
+            )
             made.shows(first)
             yield made
         finally:

@@ -40,7 +40,7 @@ OTHER_SECRETS = {
 }
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Deployment:
     """Commands of a host that has nothing but settings.
 
@@ -106,7 +106,7 @@ def deployment(tmp_path_factory, database: str, store: Bucket, cluster: Standalo
             "DAGSTER_PG_URL": driver_uri(storage).render_as_string(hide_password=False),
         }
         lake = Lake(home, CatalogConfig.of(home, catalog))
-        made = Deployment(home, lake, settings, folder, storage)
+        made = Deployment(home=home, lake=lake, settings=settings, folder=folder, storage=storage)
         with _server(made, cluster, store) as remote:
             settings |= {"TIDEMARK_SPARK_REMOTE": remote, "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN}
             yield made

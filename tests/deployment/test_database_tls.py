@@ -47,7 +47,7 @@ def test_python_spark_and_leases_verify_the_server(database, certificates, tmp_p
     put(home, START, MINUTES[:2])
     done = run(home, ("tick", "--no-collect"), 600, **variables(uri, tmp_path))
     assert done.returncode == 0, done.stderr
-    catalog = CatalogSettings("sql", uri, f"file://{tmp_path / 'warehouse'}")
+    catalog = CatalogSettings(type="sql", uri=uri, warehouse=f"file://{tmp_path / 'warehouse'}")
     lake = Lake(home, CatalogConfig.of(home, catalog))
     assert computed(lake)["progress.queues"]
     with lake.shared.leases.acquire(RUN, 10):

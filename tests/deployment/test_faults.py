@@ -48,7 +48,7 @@ REFUSES_SECONDS = float(os.environ.get("REFUSES_SECONDS", "20"))
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Deployment:
     """The parts.
 
@@ -198,7 +198,13 @@ def parts(tmp_path_factory, cluster) -> Iterator[Deployment]:
             "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN,
         }
         made = Deployment(
-            folder, settings, lake, bucket.folder / "landing", database, store, connect
+            folder=folder,
+            settings=settings,
+            lake=lake,
+            bucket_folder=bucket.folder / "landing",
+            database=database,
+            store=store,
+            connect=connect,
         )
         try:
             assert lake.catalog

@@ -19,7 +19,9 @@ def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path, writer
     with postgresql(tmp_path / "server") as uri:
         warehouse = (tmp_path / "warehouse").as_uri()
         home = Home.of(tmp_path / "home")
-        lake = Lake(home, CatalogConfig.of(home, CatalogSettings("sql", uri, warehouse)))
+        lake = Lake(
+            home, CatalogConfig.of(home, CatalogSettings(type="sql", uri=uri, warehouse=warehouse))
+        )
         assert lake.catalog
         process = stopped(
             lake,

@@ -44,7 +44,7 @@ def test_rows_are_those_that_a_disk_gives(lake, tmp_path):
     on_disk = Lake(Home.of(tmp_path / "other"))
     for minute in (2, 3, 61):
         for place in (lake.landing, on_disk.landing):
-            land(place, snapshot(START, Minute(minute)))
+            land(place, snapshot(START, Minute(at=minute)))
     assert not lake.home.landing.exists()
     assert load(lake).rows == load(on_disk).rows
     for table in raw.ALL:
@@ -63,7 +63,7 @@ def test_nothing_is_seen_before_its_last_file(lake, monkeypatch):
         seen.append((len(list(landed(lake.landing))), newest_landed(lake.landing)))
 
     monkeypatch.setattr(landing_module, "_write", writing)
-    taken = snapshot(START, Minute(1))
+    taken = snapshot(START, Minute(at=1))
     land(lake.landing, taken)
     assert seen == [(0, {})] * len(TABLES)
     assert newest_landed(lake.landing) == {"past": taken.observed_at}
@@ -73,7 +73,7 @@ def test_nothing_is_seen_before_its_last_file(lake, monkeypatch):
 
 
 def test_a_collector_killed_in_between_leaves_nothing_that_loads(lake, store):
-    taken = snapshot(START, Minute(1))
+    taken = snapshot(START, Minute(at=1))
     path = land(lake.landing, taken)
     (store.folder.parent / path / HEADER).unlink()
     assert len(list(folders(lake.landing))) == 1
@@ -86,7 +86,7 @@ def test_a_collector_killed_in_between_leaves_nothing_that_loads(lake, store):
 @pytest.mark.parametrize("at", ["open_input_file", "read"])
 def test_a_refused_file_is_no_damaged_snapshot(lake, monkeypatch, at):
     """Whatever is rejected once is never read again, and nothing is wrong with it."""
-    land(lake.landing, snapshot(START, Minute(1)))
+    land(lake.landing, snapshot(START, Minute(at=1)))
     refusal = OSError("AWS Error SLOW_DOWN during GetObject operation: Please reduce your rate")
 
     def refuse(*_):
@@ -106,13 +106,13 @@ def test_a_refused_file_is_no_damaged_snapshot(lake, monkeypatch, at):
 
 def test_a_cluster_may_have_any_name(lake):
     for name in ODD_NAMES:
-        land(lake.landing, snapshot(START, Minute(1), cluster=name))
+        land(lake.landing, snapshot(START, Minute(at=1), cluster=name))
     assert sorted(item.cluster for item in landed(lake.landing)) == sorted(ODD_NAMES)
     assert newest_landed(lake.landing).keys() == set(ODD_NAMES)
 
 
 def test_computed_snapshots_and_empty_days_are_removed(lake, store):
-    paths = [land(lake.landing, snapshot(START, Minute(minute))) for minute in (1, 2, 1500)]
+    paths = [land(lake.landing, snapshot(START, Minute(at=minute))) for minute in (1, 2, 1500)]
     items = sorted(landed(lake.landing))
     computed = [
         {"snapshot_id": item.snapshot_id, "observed_at": item.observed_at, "cluster": item.cluster}
@@ -135,7 +135,7 @@ def test_computed_snapshots_and_empty_days_are_removed(lake, store):
 def test_a_store_that_refuses_is_one_line(store, tmp_path, wrong, line):
     place = Landing.of(Home.of(tmp_path), settings(store, "refused", **wrong))
     with pytest.raises(DamagedError, match=line):
-        land(place, snapshot(START, Minute(1)))
+        land(place, snapshot(START, Minute(at=1)))
 
 
 @pytest.mark.parametrize("where", ["lake/x", "s3://", "hdfs://a/b", "file://x"])
@@ -146,7 +146,7 @@ def test_a_place_of_another_kind_is_a_mistake(tmp_path, where):
 
 def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, monkeypatch):
     """The response to its last file is lost, so the collector removes it; a load has just begun."""
-    taken, files, loads = snapshot(START, Minute(1)), lake.landing._files, []
+    taken, files, loads = snapshot(START, Minute(at=1)), lake.landing._files, []
     read = loading.read_landed
 
     def lose_response(path, content):

@@ -306,10 +306,10 @@ def rows_of(lake: Lake) -> dict[str, list[dict]]:
 
 def lake_of(made: Host, store: Bucket, folder: Path) -> Lake:
     settings = CatalogSettings(
-        "sql",
-        made.environment["TIDEMARK_CATALOG_URI"],
-        made.environment["TIDEMARK_WAREHOUSE"],
-        ObjectStore(store.endpoint, path_style=True),
+        type="sql",
+        uri=made.environment["TIDEMARK_CATALOG_URI"],
+        warehouse=made.environment["TIDEMARK_WAREHOUSE"],
+        store=ObjectStore(store.endpoint, path_style=True),
         landing=made.environment["TIDEMARK_LANDING"],
     )
     home = Home.of(folder / "reader")

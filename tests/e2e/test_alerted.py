@@ -40,7 +40,7 @@ def steady(tmp_path_factory):
 
 def land_snapshot(home, cluster):
     """One snapshot, landed."""
-    taken = collect_snapshot(ClusterTarget((cluster.namesrv,), name=NAME))
+    taken = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), name=NAME))
     assert taken.status == "COMPLETE"
     land(home, taken)
     return taken
@@ -92,7 +92,7 @@ def incident(warm):
 
 def test_consumers_die_and_come_back(warm_home, steady, monkeypatch):
     deadline = time.monotonic() + 60
-    while lag(collect_snapshot(ClusterTarget((steady.namesrv,)))) < 50:
+    while lag(collect_snapshot(ClusterTarget(name_servers=(steady.namesrv,)))) < 50:
         assert time.monotonic() < deadline, "g-slow keeps up"
         time.sleep(2)
     with serve() as hook, mailbox() as (address, mails):

@@ -63,7 +63,7 @@ def check_lag(home, cluster, name):
     A slow group still works off its backlog meanwhile, so its commit lies between the two; where
     they are equal, the lag is exact.
     """
-    snapshot = collect_snapshot(ClusterTarget((cluster.namesrv,)))
+    snapshot = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,)))
     keys = [
         (row.broker, row.consumer_group, row.topic, row.queue_id)
         for row in snapshot.consumer_offsets
@@ -119,7 +119,7 @@ def test_lag_equals_what_brokers_report(home, cluster):
     stop_producing(cluster)
     try:
         _until_only_the_stuck_queue_lags(cluster)
-        taken = collect_snapshot(ClusterTarget((cluster.namesrv,), name="twice"))
+        taken = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), name="twice"))
         land(home, taken)
         last, queues, groups = check_lag(home, cluster, SHARED)
         _stuck(queues)
@@ -134,7 +134,7 @@ def _until_only_the_stuck_queue_lags(cluster, seconds=60):
     """The other queues of g-stuck are read to their end and committed, however busy the machine."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        taken = collect_snapshot(ClusterTarget((cluster.namesrv,)))
+        taken = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,)))
         max_offsets = {
             (row.broker, row.queue_id): row.max_offset
             for row in taken.queue_offsets

@@ -218,8 +218,8 @@ def at_rest(name: str, folder: Path, warm_home) -> Seen:
                     lambda it=client: work.counts(it)[1] >= FINISHED,
                 )
             target = ClusterTarget(
-                (cluster.namesrv,),
-                name,
+                name_servers=(cluster.namesrv,),
+                name=name,
                 proxies=(cluster.proxy.address,) if proxy else None,
                 deep=DeepOptions(),
             )

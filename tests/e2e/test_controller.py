@@ -80,7 +80,9 @@ def failover(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Fa
         known: tuple[Remembered, ...] = ()
         if taken:
             known = tuple((row.broker, row.broker_id, row.address) for row in taken[-1].brokers)
-        snapshot = collect_snapshot(ClusterTarget((cluster.namesrv,), NAME, remembered=known))
+        snapshot = collect_snapshot(
+            ClusterTarget(name_servers=(cluster.namesrv,), name=NAME, remembered=known)
+        )
         land(warm_home.home, snapshot)
         taken.append(snapshot)
         return snapshot

@@ -23,7 +23,7 @@ def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
     home = Home.of(tmp_path / "home")
     lake, engine = Lake(home), run_services.up(Settings(home=home, engine_warm_up=False))
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    put(home, start, [Minute(0, impossible=True)])
+    put(home, start, [Minute(at=0, impossible=True)])
     process = subprocess.Popen(
         [str(TIDEMARK), "tick", "--no-collect"],
         env=environment(home),

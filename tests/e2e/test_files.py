@@ -25,7 +25,7 @@ OLDER = 90
 
 def of_a_store(minute: float) -> Snapshot:
     """Return the snapshot of both brokers' files, with consumer offsets as some time before."""
-    made = snapshot(START, Minute(minute, deep=False), CLUSTER)
+    made = snapshot(START, Minute(at=minute, deep=False), CLUSTER)
     made.source, made.staleness_ms = "store", 5_000
     made.consumer_offsets = [
         replace(row, consumer_offset=max(0, row.consumer_offset - OLDER), pull_offset=None)
@@ -37,12 +37,22 @@ def of_a_store(minute: float) -> Snapshot:
 
 def of_a_client(minute: float) -> Snapshot:
     """An ``offsets.json``, whose client lacks the last five messages of the minute before."""
-    made = Snapshot(CLUSTER, "local_offsets", snapshot(START, Minute(minute)).observed_at)
+    made = Snapshot(
+        cluster=CLUSTER,
+        source="local_offsets",
+        observed_at=snapshot(START, Minute(at=minute)).observed_at,
+    )
     made.status, made.staleness_ms = "COMPLETE", 5_000
     _, end = offsets(minute - 1, "broker-a", 0)
     made.consumer_offsets = [
         ConsumerOffset(
-            "broker-a", "g-files", "orders", 0, "c-1", end - 5, offset_store="client_file"
+            broker="broker-a",
+            consumer_group="g-files",
+            topic="orders",
+            queue_id=0,
+            client_id="c-1",
+            consumer_offset=end - 5,
+            offset_store="client_file",
         )
     ]
     return made
@@ -51,7 +61,7 @@ def of_a_client(minute: float) -> Snapshot:
 @pytest.fixture(scope="module")
 def rows(warm_home):
     """The queues of three snapshots, a store between the first two, and a file after the last."""
-    put(warm_home.home, START, [Minute(2), Minute(4), Minute(6)], CLUSTER)
+    put(warm_home.home, START, [Minute(at=2), Minute(at=4), Minute(at=6)], CLUSTER)
     land(warm_home.home, of_a_store(3))
     land(warm_home.home, of_a_client(7))
     warm_home.tick()

@@ -30,7 +30,7 @@ ALICE, BOB = "%LMQ%$sessions$alice", "%LMQ%$sessions$bob"
 SECONDS = 120
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Seen:
     """Snapshots of a cluster with three lite topics, two of which have a consumer.
 
@@ -88,7 +88,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         config={"enableLmq": "true", "enableMultiDispatch": "true"},
         proxy="cluster",
     )
-    target = ClusterTarget((cluster.namesrv,), proxies=(cluster.proxy.address,))
+    target = ClusterTarget(name_servers=(cluster.namesrv,), proxies=(cluster.proxy.address,))
 
     def taken(**options: Any) -> Snapshot:
         return collect_snapshot(replace(target, **options))
@@ -116,7 +116,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
             left = until("the commits follow the last acknowledgement", settled)
             limited = taken(max_lite_topics=1)
-            yield Seen(working, left, limited, finished, cluster.brokers[0].address)
+            yield Seen(
+                working=working,
+                left=left,
+                limited=limited,
+                finished=finished,
+                broker=cluster.brokers[0].address,
+            )
     finally:
         cluster.down(graceful=False)
 
@@ -158,6 +164,6 @@ def test_a_lite_topic_that_is_not_there_is_none(seen):
 
 
 async def _read_what_is_not_there(broker: str) -> None:
-    async with ClusterTarget(()).client(10) as client:
+    async with ClusterTarget(name_servers=()).client(10) as client:
         assert await read_lite_topic(client, broker, "%LMQ%$sessions$nobody") is None
         assert await read_lite_topic(client, broker, "%LMQ%$absent$nobody") is None

@@ -83,7 +83,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             assert clients.receive("g-simple", 200) == 200
             clients.acknowledge("g-simple", 60)
             assert clients.receive("g-all", 400) == 400
-            target = ClusterTarget((cluster.namesrv,), deep=DeepOptions())
+            target = ClusterTarget(name_servers=(cluster.namesrv,), deep=DeepOptions())
             yield Seen(cluster, collect_snapshot(target))
     finally:
         cluster.down(graceful=False)

@@ -43,7 +43,7 @@ TAGS_EVERY = timedelta(minutes=10)
 """How often tags are sampled."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """A group on its topic of one queue, at one minute.
 
@@ -72,58 +72,64 @@ Story = Callable[[int], State | None]
 
 def idle(minute: int) -> State:
     """One message after fifty minutes of nothing, read within a minute."""
-    return State(100 + (minute >= 50), 100 + (minute > 50), newest=50 if minute >= 50 else -600)
+    return State(
+        written=100 + (minute >= 50),
+        commit=100 + (minute > 50),
+        newest=50 if minute >= 50 else -600,
+    )
 
 
 def away(minute: int) -> State:
     """20,000 behind, on the broker that becomes unreachable."""
-    return State(30_000 + 10 * minute, 10_000 + 10 * minute)
+    return State(written=30_000 + 10 * minute, commit=10_000 + 10 * minute)
 
 
 def recreated(minute: int) -> State:
     """Its topic is deleted and created again; for three minutes the commit is that of the old."""
     written = 5000 if minute < 30 else 10 * (minute - 30)
-    return State(written, 5000 if minute < 33 else written)
+    return State(written=written, commit=5000 if minute < 33 else written)
 
 
 def expired(minute: int) -> State:
     """A slow group; after forty minutes the broker deletes messages that it has not consumed."""
-    return State(10_000 + 10 * minute, 8000 + minute, first=9000 if minute >= 40 else 0)
+    return State(
+        written=10_000 + 10 * minute, commit=8000 + minute, first=9000 if minute >= 40 else 0
+    )
 
 
 def dead(minute: int) -> State:
     """Its members die, messages keep coming."""
     written = 500 + 10 * minute
-    return State(written, min(written, 800), online=minute < 30)
+    return State(written=written, commit=min(written, 800), online=minute < 30)
 
 
 def deleted(minute: int) -> State | None:
     """50,000 behind, then deleted."""
-    return State(50_000 + minute, minute) if minute < 30 else None
+    return State(written=50_000 + minute, commit=minute) if minute < 30 else None
 
 
 def broadcast(minute: int) -> State:
     """Each member reads everything; the broker knows no offset."""
-    return State(90_000 + 100 * minute, None, broadcast=True)
+    return State(written=90_000 + 100 * minute, commit=None, broadcast=True)
 
 
 def swings(minute: int) -> State:
     """Above its threshold for four minutes, below for three, again and again."""
     lag = 11_000 if minute % 7 < 4 else 9_000
-    return State(20_000 + 100 * minute, 20_000 + 100 * minute - lag)
+    return State(written=20_000 + 100 * minute, commit=20_000 + 100 * minute - lag)
 
 
 def burst(minute: int) -> State:
     """Nothing for fifty minutes, then 9,000 messages at once, read within two minutes."""
     written = 1000 if minute < 50 else 10_000
     commit = 1000 if minute < 50 else min(written, 1000 + 4500 * (minute - 50))
-    return State(written, commit, newest=50 if minute >= 50 else -600)
+    return State(written=written, commit=commit, newest=50 if minute >= 50 else -600)
 
 
 def picky(minute: int) -> State:
     """20,000 positions behind for two minutes of production, of which 200 messages are its own."""
     written = 30_000 + 10_000 * minute
-    return State(written, written - 20_000, share=1)
+    return State(written=written, commit=written - 20_000, share=1)
 
 
 def choosy(minute: int) -> State:
@@ -270,11 +276,25 @@ def _snapshot(at: datetime, minute: int) -> Snapshot:
     )
     for broker, address in (("broker-a", "10.0.0.1:10911"), ("broker-b", "10.0.0.2:10911")):
         if broker == unreachable:
-            made.brokers.append(Broker(broker, 0, address))
-            made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, "no answer"))
+            made.brokers.append(Broker(broker=broker, broker_id=0, address=address))
+            made.problems.append(
+                Problem(
+                    endpoint=address,
+                    operation="GET_ALL_CONSUMER_OFFSET",
+                    code=None,
+                    message="no answer",
+                )
+            )
         else:
             made.brokers.append(
-                Broker(broker, 0, address, version="V5_3_3", disk_ratio=0.4, retention_hours=72)
+                Broker(
+                    broker=broker,
+                    broker_id=0,
+                    address=address,
+                    version="V5_3_3",
+                    disk_ratio=0.4,
+                    retention_hours=72,
+                )
             )
     for name, story in STORIES.items():
         broker = "broker-b" if name == "away" else "broker-a"
@@ -290,36 +310,80 @@ def _add_rows(made: Snapshot, broker: str, name: str, state: State, start: datet
     newest = made.observed_at - timedelta(milliseconds=700)
     if state.newest is not None:
         newest = start + timedelta(minutes=state.newest, milliseconds=-700)
-    made.topics.append(Topic(broker, name, 1, 1, 6, "NORMAL", "normal"))
-    made.consumer_groups.append(ConsumerGroup(broker, name, True, 16, 1, False, False))
+    made.topics.append(
+        Topic(
+            broker=broker,
+            topic=name,
+            read_queues=1,
+            write_queues=1,
+            perm=6,
+            message_type="NORMAL",
+            kind="normal",
+        )
+    )
+    made.consumer_groups.append(
+        ConsumerGroup(
+            broker=broker,
+            consumer_group=name,
+            consume_enable=True,
+            retry_max_times=16,
+            which_broker_when_slow=1,
+            consume_orderly=False,
+            system=False,
+        )
+    )
     made.queue_offsets.append(
-        QueueOffset(broker, name, 0, state.first, state.written, newest if state.written else None)
+        QueueOffset(
+            broker=broker,
+            topic=name,
+            queue_id=0,
+            min_offset=state.first,
+            max_offset=state.written,
+            newest_stored_at=newest if state.written else None,
+        )
     )
     if state.share is not None and (made.observed_at - start) % TAGS_EVERY == timedelta(0):
         codes = [CODE] * state.share + [ANOTHER] * (100 - state.share)
         made.queue_tags += [
-            QueueTag(broker, name, 0, state.written - 100 + place, code, None, None)
+            QueueTag(
+                broker=broker,
+                topic=name,
+                queue_id=0,
+                position=state.written - 100 + place,
+                tags_code=code,
+                physical_offset=None,
+                size=None,
+            )
             for place, code in enumerate(codes)
         ]
     if state.commit is not None:
-        made.consumer_offsets.append(ConsumerOffset(broker, name, name, 0, None, state.commit))
+        made.consumer_offsets.append(
+            ConsumerOffset(
+                broker=broker,
+                consumer_group=name,
+                topic=name,
+                queue_id=0,
+                client_id=None,
+                consumer_offset=state.commit,
+            )
+        )
 
 
 def _members(name: str, state: State) -> Iterator[Client]:
     if state.online:
         yield Client(
-            name,
-            f"10.0.1.1@{name}",
-            "10.0.1.1:40000",
-            "JAVA",
-            "V5_3_3",
-            "CONSUME_PASSIVELY",
-            "BROADCASTING" if state.broadcast else "CLUSTERING",
-            "CONSUME_FROM_LAST_OFFSET",
+            consumer_group=name,
+            client_id=f"10.0.1.1@{name}",
+            client_address="10.0.1.1:40000",
+            language="JAVA",
+            version="V5_3_3",
+            consume_type="CONSUME_PASSIVELY",
+            message_model="BROADCASTING" if state.broadcast else "CLUSTERING",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
             subscriptions=[
-                Subscription(name, "TAG", "*", [])
+                Subscription(topic=name, expression_type="TAG", expression="*", tags=[])
                 if state.share is None
-                else Subscription(name, "TAG", TAG, [TAG])
+                else Subscription(topic=name, expression_type="TAG", expression=TAG, tags=[TAG])
             ],
             subscriptions_source="group",
         )

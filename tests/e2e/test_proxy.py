@@ -65,7 +65,7 @@ SAMPLE_SECONDS = 11.0
 """Until brokers have taken the next sample of each counter."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Seen:
     """One run of the clients.
 
@@ -176,14 +176,18 @@ def seen(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Seen]:
 
 def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> None:
     """Snapshots until what the gone group had popped came back, and at least `SNAPSHOTS`."""
-    target = ClusterTarget((cluster.namesrv,), name=NAME, proxies=(cluster.proxy.address,))
+    target = ClusterTarget(
+        name_servers=(cluster.namesrv,), name=NAME, proxies=(cluster.proxy.address,)
+    )
     deep = DeepOptions(broker_metrics=True)
     deadline = time.monotonic() + 90
     while len(value.snapshots) < SNAPSHOTS or not came_back(value.snapshots[-1]):
         assert time.monotonic() < deadline, "what g-gone popped did not come back"
         before = {group: clients.counts(group)[1] for group in ("g-slow", "g-fifo")}
         taken = collect_snapshot(
-            ClusterTarget(target.name_servers, NAME, proxies=target.proxies, deep=deep)
+            ClusterTarget(
+                name_servers=target.name_servers, name=NAME, proxies=target.proxies, deep=deep
+            )
         )
         # A client counts a message when its listener returns: each thread has one whose
         # acknowledgement may be under way.
@@ -193,7 +197,7 @@ def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> Non
         land(home, taken)
         value.snapshots.append(taken)
         time.sleep(2)
-    value.unasked = collect_snapshot(ClusterTarget((cluster.namesrv,), name=UNASKED))
+    value.unasked = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), name=UNASKED))
     land(home, value.unasked)
 
 

@@ -60,7 +60,7 @@ def home(tmp_path):
 
 def take_snapshot(secure, **changes):
     security = replace(secure.security, **changes)
-    return collect_snapshot(ClusterTarget((secure.namesrv,), security=security))
+    return collect_snapshot(ClusterTarget(name_servers=(secure.namesrv,), security=security))
 
 
 def test_the_right_account_and_certificate(secure):

@@ -57,7 +57,7 @@ def wait_until_stuck(target):
 @pytest.fixture(scope="module")
 def rows(warm_home, cluster):
     """Rows of a cluster that was seen nine times in 36 s, the last time deeply, by table."""
-    target = ClusterTarget((cluster.namesrv,), name=NAME)
+    target = ClusterTarget(name_servers=(cluster.namesrv,), name=NAME)
     wait_until_stuck(target)
     for left in reversed(range(SNAPSHOTS_TAKEN)):
         deep = None if left else DeepOptions()

@@ -175,8 +175,18 @@ def test_expectation_that_raises_fails_alone_with_its_problem(spark: SparkSessio
     row = {"at": 0, "topic": "orders", "queue_id": 0, "min_offset": 0, "max_offset": 7}
     met = at_least("max_offset", 0)
     violated = at_least("max_offset", 8)
-    divides = Expectation("divides", "warn", "1 / (max_offset - 7) > 0", "division by zero")
-    misnamed = Expectation("misnamed", "block", "no_such_column > 0", "unknown column")
+    divides = Expectation(
+        name="divides",
+        severity="warn",
+        condition="1 / (max_offset - 7) > 0",
+        violation="division by zero",
+    )
+    misnamed = Expectation(
+        name="misnamed",
+        severity="block",
+        condition="no_such_column > 0",
+        violation="unknown column",
+    )
 
     results = validate(
         frame(spark, TABLES[name], [row]), name, expectations=(divides, met, misnamed, violated)
@@ -538,7 +548,13 @@ def test_valid_rows_violate_no_quarantining_expectation(spark: SparkSession) -> 
 
 def test_validation_results_become_rows_of_quality_results(lake: Lake) -> None:
     result = ValidationResult(
-        "raw.topics", "key_unique", False, 2, 10, "quarantine", "0 rows where ..."
+        table="raw.topics",
+        expectation="key_unique",
+        success=False,
+        unexpected=2,
+        elements=10,
+        severity="quarantine",
+        expected="0 rows where ...",
     )
     raised = replace(result, expectation="x", unexpected=None, elements=None, problem="boom")
 

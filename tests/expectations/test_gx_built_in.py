@@ -30,10 +30,10 @@ DECLARED = (
     between("match_ratio", 0, 1),
     one_of("health", "OK", "IDLE"),
     Expectation(
-        "not_stalled",
-        "warn",
-        "health <> 'STALLED'",
-        "health = STALLED",
+        name="not_stalled",
+        severity="warn",
+        condition="health <> 'STALLED'",
+        violation="health = STALLED",
         built_in=BuiltIn(
             "expect_column_values_to_not_be_in_set", {"column": "health", "value_set": ["STALLED"]}
         ),

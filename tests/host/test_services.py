@@ -37,7 +37,8 @@ def start(tmp_path):
         place = tmp_path / "listens"
         process = subprocess.Popen([sys.executable, "-c", program, str(place)])
         started.append(psutil.Process(process.pid))
-        return kind(process.pid, started[-1].create_time(), str(place))
+        created = started[-1].create_time()
+        return kind(pid=process.pid, created=created, place=str(place))
 
     one.started = started
     yield one
@@ -69,7 +70,8 @@ def test_one_that_runs_is_found_again(start, tmp_path):
 
 def test_one_that_another_process_started_is_gone_when_stopped(child_of_another):
     """As the engine of a demo that is stopped by hand."""
-    service = Sleeper(child_of_another.pid, child_of_another.create_time(), "")
+    created = child_of_another.create_time()
+    service = Sleeper(pid=child_of_another.pid, created=created, place="")
     assert service.stop()
     assert service.process() is None
     assert not service.stop()

@@ -42,7 +42,7 @@ def clients(cluster):
 
 
 def lags(cluster):
-    rows = group_rows(collect_snapshot(ClusterTarget((cluster.namesrv,))))
+    rows = group_rows(collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,))))
     return {row["consumer_group"]: row["lag"] for row in rows if row["topic"] in KINDS}
 
 

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from tidemark.host.failures import DamagedError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.query import QueryError, select
-from tidemark.lake.schema import one_of
+from tidemark.lake.schema import Column, one_of
 from tidemark.lake.table_versions import OlderTablesError, create
 from tidemark.lake.tables import TABLES, alerting, progress, raw
 from tidemark.lake.upgrading import upgrade
@@ -109,11 +110,9 @@ def test_a_table_that_a_killed_process_began_is_made(tmp_path):
 
 def test_an_upgrade_adds_new_columns(lake, monkeypatch):
     lake.append(alerting.ALERTS, [alert(0)])
-    wider = type(alerting.ALERTS)(
-        alerting.ALERTS.name,
-        alerting.ALERTS.comment,
-        (*alerting.ALERTS.columns, type(alerting.ALERTS.columns[0])("mood", pa.string(), "mood")),
-        alerting.ALERTS.key,
+    wider = replace(
+        alerting.ALERTS,
+        columns=(*alerting.ALERTS.columns, Column("mood", pa.string(), "mood")),
     )
     monkeypatch.setitem(TABLES, wider.name, wider)
     again = Lake(lake.home)

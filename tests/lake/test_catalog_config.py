@@ -21,7 +21,10 @@ STORE = ObjectStore("http://store:9000", "eu-central-1", path_style=True)
 
 def test_a_password_reaches_python_and_the_password_file_only():
     made = CatalogConfig.of(
-        HOME, CatalogSettings("sql", "postgresql://me:a%3Ab@db/ice?sslmode=require", "file:///w")
+        HOME,
+        CatalogSettings(
+            type="sql", uri="postgresql://me:a%3Ab@db/ice?sslmode=require", warehouse="file:///w"
+        ),
     )
     address, _, options = made.python["uri"].partition("?")
     assert address == "postgresql+psycopg2://me:a%3Ab@db/ice"
@@ -45,17 +48,24 @@ def test_a_password_reaches_python_and_the_password_file_only():
     ],
 )
 def test_spark_opens_the_database_that_python_opens(address, jdbc):
-    made = CatalogConfig.of(HOME, CatalogSettings("sql", f"postgresql://me@{address}", "file:///w"))
+    made = CatalogConfig.of(
+        HOME, CatalogSettings(type="sql", uri=f"postgresql://me@{address}", warehouse="file:///w")
+    )
     assert made.spark["uri"] == jdbc
 
 
 def test_without_a_password_the_file_of_the_environment_serves():
-    made = CatalogConfig.of(HOME, CatalogSettings("sql", "postgresql://me@db:1/ice", "file:///w"))
+    made = CatalogConfig.of(
+        HOME, CatalogSettings(type="sql", uri="postgresql://me@db:1/ice", warehouse="file:///w")
+    )
     assert made.password is None
 
 
 def test_a_bucket_is_reached_alike_by_both():
-    made = CatalogConfig.of(HOME, CatalogSettings("rest", "http://cat:8181", "s3://lake/w", STORE))
+    made = CatalogConfig.of(
+        HOME,
+        CatalogSettings(type="rest", uri="http://cat:8181", warehouse="s3://lake/w", store=STORE),
+    )
     assert made.python == {
         "type": "rest",
         "uri": "http://cat:8181",
@@ -83,9 +93,9 @@ def test_the_home_needs_no_setting():
 
 
 def test_leases_are_in_the_catalogs_database_or_the_one_named():
-    sql = CatalogSettings("sql", "postgresql://me:a@db/ice", "file:///w")
+    sql = CatalogSettings(type="sql", uri="postgresql://me:a@db/ice", warehouse="file:///w")
     assert CatalogConfig.of(HOME, sql).database == "postgresql+psycopg2://me:a@db/ice"
-    rest = CatalogSettings("rest", "http://cat:8181", "file:///w")
+    rest = CatalogSettings(type="rest", uri="http://cat:8181", warehouse="file:///w")
     assert CatalogConfig.of(HOME, rest).shared is None
     named = replace(rest, state="postgresql://me:a@other/state")
     shared = CatalogConfig.of(HOME, named).shared
@@ -99,7 +109,9 @@ def test_leases_are_in_the_catalogs_database_or_the_one_named():
     [
         (CatalogSettings(state="postgresql://me@db/x"), "TIDEMARK_STATE_URI is set without"),
         (
-            CatalogSettings("rest", "http://cat", "file:///w", state="sqlite:///x"),
+            CatalogSettings(
+                type="rest", uri="http://cat", warehouse="file:///w", state="sqlite:///x"
+            ),
             "TIDEMARK_STATE_URI takes postgresql://USER@HOST",
         ),
     ],
@@ -112,19 +124,40 @@ def test_a_wrong_address_of_state_is_one_line(settings, line):
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        (CatalogSettings("hive", "x", "file:///w"), "TIDEMARK_CATALOG_TYPE is 'hive'"),
-        (CatalogSettings("", "x"), "TIDEMARK_CATALOG_URI is set without"),
-        (CatalogSettings("sql", "s3cret nonsense", "file:///w"), "takes postgresql://"),
-        (CatalogSettings("sql", "postgresql://db/x", "file:///w"), "takes postgresql://"),
-        (CatalogSettings("rest", "db:1", "file:///w"), "takes http://"),
-        (CatalogSettings("rest", "http://db:1"), "TIDEMARK_WAREHOUSE is not set"),
-        (CatalogSettings("sql", "postgresql://u:p@db:s3cret/x", "file:///w"), "takes postgresql:/"),
-        (CatalogSettings("sql", "postgresql://u:p@s3cret@db/x", "file:///w"), "takes postgresql:/"),
-        (CatalogSettings("rest", "http://u:s3cret@cat", "file:///w"), "leave it out"),
+        (
+            CatalogSettings(type="hive", uri="x", warehouse="file:///w"),
+            "TIDEMARK_CATALOG_TYPE is 'hive'",
+        ),
+        (CatalogSettings(type="", uri="x"), "TIDEMARK_CATALOG_URI is set without"),
+        (
+            CatalogSettings(type="sql", uri="s3cret nonsense", warehouse="file:///w"),
+            "takes postgresql://",
+        ),
+        (
+            CatalogSettings(type="sql", uri="postgresql://db/x", warehouse="file:///w"),
+            "takes postgresql://",
+        ),
+        (CatalogSettings(type="rest", uri="db:1", warehouse="file:///w"), "takes http://"),
+        (CatalogSettings(type="rest", uri="http://db:1"), "TIDEMARK_WAREHOUSE is not set"),
+        (
+            CatalogSettings(type="sql", uri="postgresql://u:p@db:s3cret/x", warehouse="file:///w"),
+            "takes postgresql:/",
+        ),
+        (
+            CatalogSettings(type="sql", uri="postgresql://u:p@s3cret@db/x", warehouse="file:///w"),
+            "takes postgresql:/",
+        ),
+        (
+            CatalogSettings(type="rest", uri="http://u:s3cret@cat", warehouse="file:///w"),
+            "leave it out",
+        ),
         (CatalogSettings(warehouse="gs://lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
         (CatalogSettings(warehouse="s3://"), "TIDEMARK_WAREHOUSE takes s3://"),
         (CatalogSettings(warehouse="s3:///lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
-        (CatalogSettings("sql", "postgresql://u@db/x", "lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
+        (
+            CatalogSettings(type="sql", uri="postgresql://u@db/x", warehouse="lake/w"),
+            "TIDEMARK_WAREHOUSE takes s3://",
+        ),
         (CatalogSettings(store=ObjectStore("store:9000")), "TIDEMARK_S3_ENDPOINT takes http://"),
     ],
 )
@@ -150,14 +183,16 @@ def test_a_warehouse_whose_address_is_cut_off_is_one_line(name):
 
 def test_a_missing_driver_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
-    settings = CatalogSettings("sql", "postgresql://u@db/x", "s3://lake/x")
+    settings = CatalogSettings(type="sql", uri="postgresql://u@db/x", warehouse="s3://lake/x")
     with pytest.raises(SettingsError) as wrong:
         CatalogConfig.of(Home.of(tmp_path), settings)
     assert str(wrong.value) == "PostgreSQL needs its driver: pip install 'tidemark[postgres]'"
 
 
 def test_a_password_among_the_options_of_an_address_is_refused(tmp_path):
-    settings = CatalogSettings("sql", "postgresql://u@db/x?password=s3cret", "s3://lake/x")
+    settings = CatalogSettings(
+        type="sql", uri="postgresql://u@db/x?password=s3cret", warehouse="s3://lake/x"
+    )
     with pytest.raises(SettingsError) as wrong:
         CatalogConfig.of(Home.of(tmp_path), settings)
     assert "PGPASSFILE" in str(wrong.value) and "s3cret" not in str(wrong.value)
@@ -167,7 +202,9 @@ def test_a_password_among_the_options_of_an_address_is_refused(tmp_path):
 def test_a_database_that_never_responds_is_given_up(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as unresponsive:
         port = unresponsive.getsockname()[1]
-        settings = CatalogSettings("sql", f"postgresql://u@127.0.0.1:{port}/x", "file:///w")
+        settings = CatalogSettings(
+            type="sql", uri=f"postgresql://u@127.0.0.1:{port}/x", warehouse="file:///w"
+        )
         uri = make_url(CatalogConfig.of(Home.of(tmp_path), settings).python["uri"])
         assert int(str(uri.query["connect_timeout"])) <= 10
         # As long as PostgreSQL's client lets anybody wait at least.

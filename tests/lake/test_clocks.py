@@ -52,7 +52,7 @@ def moved(lake: Lake, path: Path, to: datetime) -> str:
     ids=("year 1", "1970", "2 hours ahead", "30 days ahead", "year 9999"),
 )
 def test_a_landed_snapshot_of_a_wrong_clock_is_set_aside_and_others_are_loaded(lake, to):
-    put(lake.home, NOW - timedelta(hours=1), [Minute(0), Minute(1)])
+    put(lake.home, NOW - timedelta(hours=1), [Minute(at=0), Minute(at=1)])
     first, second = landed(lake.home)
     wrong = moved(lake, Path(first.path), to)
     report = load(lake)
@@ -67,7 +67,11 @@ def test_a_landed_snapshot_of_a_wrong_clock_is_set_aside_and_others_are_loaded(l
 
 def test_few_snapshots_of_a_cluster_stay_set_aside(lake, monkeypatch):
     monkeypatch.setattr("tidemark.lake.landing.MOST_ASIDE", 2)
-    put(lake.home, NOW - timedelta(hours=1), [Minute(0), Minute(1), Minute(2), Minute(3)])
+    put(
+        lake.home,
+        NOW - timedelta(hours=1),
+        [Minute(at=0), Minute(at=1), Minute(at=2), Minute(at=3)],
+    )
     first, *others = landed(lake.home)
     moved(lake, Path(first.path), NOW + 30 * DAY)
     load(lake)
@@ -77,7 +81,7 @@ def test_few_snapshots_of_a_cluster_stay_set_aside(lake, monkeypatch):
 
 
 def test_what_cannot_be_moved_is_named_at_each_load_and_never_loaded(lake, monkeypatch):
-    put(lake.home, NOW - timedelta(hours=1), [Minute(0)])
+    put(lake.home, NOW - timedelta(hours=1), [Minute(at=0)])
     (first,) = landed(lake.home)
     wrong = moved(lake, Path(first.path), NOW + 30 * DAY)
     (lake.home.landing / ".aside").write_text("in the way")
@@ -89,7 +93,7 @@ def test_what_cannot_be_moved_is_named_at_each_load_and_never_loaded(lake, monke
 @pytest.mark.parametrize("by", [30 * DAY, -365 * DAY, timedelta(days=365 * 7900)], ids=str)
 def test_rows_of_another_time_than_their_folder_are_rejected(lake, by):
     """No window of the snapshot would hold them, and each load would take them again."""
-    put(lake.home, NOW - timedelta(hours=1), [Minute(0)])
+    put(lake.home, NOW - timedelta(hours=1), [Minute(at=0)])
     (first,) = landed(lake.home)
     file = Path(first.path) / "queue_offsets.parquet"
     rows = pq.ParquetFile(file).read()

@@ -9,11 +9,11 @@ from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisio
 from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
 
 ROW = Decision(
-    NOON,
-    "raw.queue_offsets",
-    "key_unique",
-    '{"queue_id":0}',
-    "s",
+    observed_at=NOON,
+    table="raw.queue_offsets",
+    reason="key_unique",
+    row='{"queue_id":0}',
+    snapshot_id="s",
     decided_at=NOON + HOUR,
     decision=RELEASED,
     author="eve",

@@ -21,7 +21,7 @@ STARTS = 6
 def settings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("starts")
     with postgresql(folder / "server") as uri:
-        yield CatalogSettings("sql", uri, (folder / "warehouse").as_uri())
+        yield CatalogSettings(type="sql", uri=uri, warehouse=(folder / "warehouse").as_uri())
 
 
 def test_processes_that_start_together_find_all_tables(settings, tmp_path):

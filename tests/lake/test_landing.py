@@ -26,7 +26,7 @@ def home(tmp_path):
 @pytest.mark.parametrize("batch", [rows.BATCH, 3])
 def test_a_landed_snapshot_has_every_row_in_its_folder(home, batch, monkeypatch):
     monkeypatch.setattr(rows, "BATCH", batch)
-    taken = snapshot(START, Minute(2))
+    taken = snapshot(START, Minute(at=2))
     path = land(home, taken)
     assert path == home.landing / "past/2026-11-19/12/20261119T120200000Z-past"
     for name in (*ROW_TABLES, "snapshots"):
@@ -47,7 +47,7 @@ def _plain(table):
 
 
 def test_it_is_seen_with_its_instant_and_cluster(home):
-    land(home, snapshot(START, Minute(2)))
+    land(home, snapshot(START, Minute(at=2)))
     (item,) = landed(home)
     assert (item.snapshot_id, item.cluster) == ("20261119T120200000Z-past", "past")
     assert item.observed_at == datetime(2026, 11, 19, 12, 2, tzinfo=UTC)
@@ -55,12 +55,12 @@ def test_it_is_seen_with_its_instant_and_cluster(home):
 
 
 def test_a_table_without_rows_has_no_file(home):
-    path = land(home, Snapshot("past", "remote", START))
+    path = land(home, Snapshot(cluster="past", source="remote", observed_at=START))
     assert [file.name for file in path.iterdir()] == ["snapshots.parquet"]
 
 
 def test_clusters_with_dashes_keep_their_name(home):
-    land(home, snapshot(START, Minute(1), cluster="eu-west-1"))
+    land(home, snapshot(START, Minute(at=1), cluster="eu-west-1"))
     assert [item.cluster for item in landed(home)] == ["eu-west-1"]
 
 
@@ -70,7 +70,7 @@ ODD_NAMES = ["prod/eu", ".x", "..", "../../outside", "/dev/null/x", "%", "a%2Fb"
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_cluster_may_have_any_name(home, tmp_path, name):
-    taken = snapshot(START, Minute(1), cluster=name)
+    taken = snapshot(START, Minute(at=1), cluster=name)
     path = land(home, taken)
     assert path.resolve().parents[3] == home.landing.resolve()
     assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
@@ -82,7 +82,7 @@ def test_a_cluster_may_have_any_name(home, tmp_path, name):
 
 def test_names_that_differ_land_apart(home):
     names = [*ODD_NAMES, "prod", "eu", "%2Ex", "生产%201"]
-    paths = {land(home, snapshot(START, Minute(1), cluster=name)) for name in names}
+    paths = {land(home, snapshot(START, Minute(at=1), cluster=name)) for name in names}
     assert len(paths) == len(names)
     assert sorted(item.cluster for item in landed(home)) == sorted(names)
 
@@ -96,7 +96,7 @@ def test_nothing_is_seen_before_the_rename(home, monkeypatch):
         seen.append(len(list(landed(home))))
 
     monkeypatch.setattr(landing, "_write", writing)
-    land(home, snapshot(START, Minute(1)))
+    land(home, snapshot(START, Minute(at=1)))
     assert seen == [0] * len(ROW_TABLES)
     assert len(list(landed(home))) == 1
 
@@ -116,7 +116,7 @@ def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
     for name in ("_write", "_write_header"):
         monkeypatch.setattr(landing, name, failing(getattr(landing, name)))
     with pytest.raises(OSError, match="No space left"):
-        land(home, snapshot(START, Minute(1)))
+        land(home, snapshot(START, Minute(at=1)))
     assert list(landed(home)) == []
     assert [path for path in home.landing.rglob("*") if path.is_file()] == []
 
@@ -127,10 +127,10 @@ def test_a_landing_that_was_killed_is_not_listed(home, pid):
 
     In a container the next process has the id of the killed one, and could not land.
     """
-    path = land(home, snapshot(START, Minute(1)))
+    path = land(home, snapshot(START, Minute(at=1)))
     path.rename(path.with_name(f".{path.name}.{pid}"))
     assert list(landed(home)) == []
-    land(home, snapshot(START, Minute(1)))
+    land(home, snapshot(START, Minute(at=1)))
     assert len(list(landed(home))) == 1
 
 
@@ -145,7 +145,7 @@ def test_folder_names_give_the_newest_of_each_cluster(home):
     assert landing.newest_landed(home) == {}
     for cluster, minutes in {"past": (1, 59, 61), "prod/eu": (1400, 3)}.items():
         for minute in minutes:
-            land(home, snapshot(START, Minute(minute), cluster))
+            land(home, snapshot(START, Minute(at=minute), cluster))
     newest = landing.newest_landed(home)
     assert newest == {
         "past": START + timedelta(minutes=61),
@@ -164,9 +164,9 @@ def test_a_file_is_no_snapshot(home):
 
 
 def test_the_same_snapshot_does_not_land_over_itself(home):
-    land(home, snapshot(START, Minute(1)))
+    land(home, snapshot(START, Minute(at=1)))
     with pytest.raises(OSError):
-        land(home, snapshot(START, Minute(1)))
+        land(home, snapshot(START, Minute(at=1)))
     (item,) = landed(home)
     assert pq.ParquetFile(item.path / "snapshots.parquet").read().num_rows == 1
 
@@ -176,7 +176,7 @@ def test_an_unwritable_folder_is_named_in_the_error(home):
     home.path.mkdir()
     home.landing.touch()
     with pytest.raises(OSError) as failure:
-        land(home, snapshot(START, Minute(1)))
+        land(home, snapshot(START, Minute(at=1)))
     assert str(home.landing) in str(failure.value.filename)
 
 
@@ -185,5 +185,5 @@ def test_a_read_only_folder_is_an_error(home):
     home.landing.mkdir(parents=True)
     home.landing.chmod(0o500)
     with pytest.raises(PermissionError):
-        land(home, snapshot(START, Minute(1)))
+        land(home, snapshot(START, Minute(at=1)))
     assert list(landed(home)) == []

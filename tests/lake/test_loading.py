@@ -21,7 +21,7 @@ from tidemark.settings.home import Home
 pytestmark = pytest.mark.slow
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
-THREE = (Minute(2), Minute(5), Minute(9, unreachable="broker-b"))
+THREE = (Minute(at=2), Minute(at=5), Minute(at=9, unreachable="broker-b"))
 
 
 def contents(lake: Lake) -> dict[str, list[str]]:
@@ -50,9 +50,9 @@ def with_column(name, column):
 
 @pytest.mark.parametrize("name", ["prod/eu", ".x", "../../outside"])
 def test_a_cluster_of_any_name_is_loaded_once(lake, name):
-    put(lake.home, START, [Minute(2)], cluster=name)
-    put(lake.home, START, [Minute(2)], cluster="other")
-    wanted = snapshot(START, Minute(2), cluster=name).snapshot_id
+    put(lake.home, START, [Minute(at=2)], cluster=name)
+    put(lake.home, START, [Minute(at=2)], cluster="other")
+    wanted = snapshot(START, Minute(at=2), cluster=name).snapshot_id
     assert wanted in load(lake).snapshots
     assert load(lake).snapshots == []
     for table in raw.ALL:
@@ -61,8 +61,8 @@ def test_a_cluster_of_any_name_is_loaded_once(lake, name):
 
 
 def test_a_damaged_snapshot_is_rejected_under_its_cluster(lake):
-    put(lake.home, START, [Minute(2, corrupt=True)], cluster="prod/eu")
-    wanted = snapshot(START, Minute(2), cluster="prod/eu").snapshot_id
+    put(lake.home, START, [Minute(at=2, corrupt=True)], cluster="prod/eu")
+    wanted = snapshot(START, Minute(at=2), cluster="prod/eu").snapshot_id
     assert list(load(lake).rejected) == [wanted]
     assert [(row["cluster"], row["snapshot_id"]) for row in headers(lake).values()] == [
         ("prod/eu", wanted)
@@ -94,8 +94,8 @@ def test_a_header_names_the_brokers_that_were_read(lake):
 
 
 def test_a_broker_without_readable_commits_was_not_read(lake):
-    taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
+    taken = snapshot(START, Minute(at=2))
+    taken.problems = snapshot(START, Minute(at=2, unreachable="broker-b")).problems
     taken.consumer_offsets = [row for row in taken.consumer_offsets if row.broker == "broker-a"]
     land(lake.home, taken)
     load(lake)
@@ -105,8 +105,8 @@ def test_a_broker_without_readable_commits_was_not_read(lake):
 
 def test_a_broker_that_reported_commits_was_read(lake):
     """One impossible offset, or an unreachable slave, concerns none of the others."""
-    taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
+    taken = snapshot(START, Minute(at=2))
+    taken.problems = snapshot(START, Minute(at=2, unreachable="broker-b")).problems
     land(lake.home, taken)
     load(lake)
     (header,) = headers(lake).values()
@@ -114,8 +114,8 @@ def test_a_broker_that_reported_commits_was_read(lake):
 
 
 def test_client_reports_are_no_response_of_their_broker(lake):
-    taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
+    taken = snapshot(START, Minute(at=2))
+    taken.problems = snapshot(START, Minute(at=2, unreachable="broker-b")).problems
     taken.consumer_offsets = [
         row if row.broker == "broker-a" else replace(row, offset_store="client_file")
         for row in taken.consumer_offsets
@@ -128,7 +128,7 @@ def test_client_reports_are_no_response_of_their_broker(lake):
 
 def test_a_header_marks_added_and_removed_queues_and_groups(lake):
     """The offsets themselves do not matter."""
-    first, second, third = (snapshot(START, Minute(minute)) for minute in range(3))
+    first, second, third = (snapshot(START, Minute(at=minute)) for minute in range(3))
     third.consumer_offsets = third.consumer_offsets[1:]
     for taken in (first, second, third):
         land(lake.home, taken)
@@ -161,7 +161,7 @@ def test_nothing_landed_is_nothing_loaded(lake):
 
 def test_more_than_a_batch(lake, monkeypatch):
     monkeypatch.setattr(loading, "BATCH", 2)
-    put(lake.home, START, [Minute(number) for number in range(5)])
+    put(lake.home, START, [Minute(at=number) for number in range(5)])
     assert len(load(lake).snapshots) == 5
     before = contents(lake)
     load(lake)
@@ -170,8 +170,8 @@ def test_more_than_a_batch(lake, monkeypatch):
 
 def test_a_batch_is_bounded_by_rows(lake, monkeypatch):
     """Finding C13: snapshots of a large cluster do not fit into memory by the hundred."""
-    put(lake.home, START, [Minute(number) for number in range(5)])
-    of_one = sum(len(getattr(snapshot(START, Minute(0)), t.short_name)) for t in raw.ALL[1:]) + 1
+    put(lake.home, START, [Minute(at=number) for number in range(5)])
+    of_one = sum(len(getattr(snapshot(START, Minute(at=0)), t.short_name)) for t in raw.ALL[1:]) + 1
     monkeypatch.setattr(loading, "BATCH_ROWS", 2 * of_one)
     appended = []
     append = Lake.append
@@ -185,16 +185,16 @@ def test_a_batch_is_bounded_by_rows(lake, monkeypatch):
     batches = [count for name, count in appended if name == raw.QUEUE_OFFSETS.name]
     assert batches == [2, 2, 1]
     monkeypatch.setattr(loading, "BATCH_ROWS", 1)
-    put(lake.home, START, [Minute(10)])
+    put(lake.home, START, [Minute(at=10)])
     assert len(load(lake).snapshots) == 1, "a snapshot is loaded however large it is"
 
 
 def test_what_no_tick_computes_is_not_loaded(lake):
     """Finding C14: retention removed it, and the next tick loaded it again, for ever."""
-    put(lake.home, START, [Minute(0), Minute(60)])
+    put(lake.home, START, [Minute(at=0), Minute(at=60)])
     since = START + timedelta(minutes=30)
     loaded = load(lake, since)
-    assert loaded.too_old == [snapshot(START, Minute(0)).snapshot_id]
+    assert loaded.too_old == [snapshot(START, Minute(at=0)).snapshot_id]
     assert list(headers(lake)) == [START + timedelta(minutes=60)]
     assert load(lake, since).snapshots == []
 
@@ -202,12 +202,12 @@ def test_what_no_tick_computes_is_not_loaded(lake):
 def test_snapshots_older_than_raw_retention_are_not_loaded(lake):
     """To compute it would replace later rows, whose raw rows are gone, by nothing."""
     for cluster in ("old", "new"):
-        put(lake.home, START, [Minute(0), Minute(90)], cluster)
+        put(lake.home, START, [Minute(at=0), Minute(at=90)], cluster)
     mark = {"snapshot_id": "x", "cluster": "old", "observed_at": START + timedelta(minutes=30)}
     lake.append(progress.SNAPSHOTS, [mark])
     remember_raw_since(lake.shared.state, START + timedelta(minutes=60))
     loaded = load(lake)
-    assert loaded.too_old == [snapshot(START, Minute(0), "old").snapshot_id]
+    assert loaded.too_old == [snapshot(START, Minute(at=0), "old").snapshot_id]
     assert len(loaded.snapshots) == 3
 
 
@@ -273,7 +273,7 @@ WRONG = {
 
 def test_a_wrong_snapshot_keeps_out_only_itself(lake):
     """One snapshot of each fault among valid ones, all in one load."""
-    put(lake.home, START, [Minute(number) for number in range(len(WRONG) + 2)])
+    put(lake.home, START, [Minute(at=number) for number in range(len(WRONG) + 2)])
     first, *middle, last = sorted(landed(lake.home))
     for item, (name, spoil, _) in zip(middle, WRONG.values(), strict=True):
         spoil(item.path / f"{name}.parquet")
@@ -298,7 +298,7 @@ def test_a_wrong_snapshot_keeps_out_only_itself(lake):
 
 def test_a_snapshot_is_taken_when_its_header_is_there(lake):
     """Whoever copies a snapshot file by file writes the header last."""
-    put(lake.home, START, [Minute(0)])
+    put(lake.home, START, [Minute(at=0)])
     (item,) = landed(lake.home)
     header = item.path / "snapshots.parquet"
     hidden = header.rename(item.path.parent / "hidden.parquet")
@@ -309,7 +309,7 @@ def test_a_snapshot_is_taken_when_its_header_is_there(lake):
 
 
 def test_a_row_without_an_instant_has_that_of_its_snapshot(lake):
-    put(lake.home, START, [Minute(0)])
+    put(lake.home, START, [Minute(at=0)])
     (item,) = landed(lake.home)
     missing = with_column("observed_at", lambda old: pa.nulls(len(old), old.type))
     for name in ("queue_offsets", "snapshots"):
@@ -342,7 +342,7 @@ RIGHT = {
 
 
 def test_what_other_writers_do_is_taken(lake):
-    minutes = [Minute(number) for number in range(len(RIGHT))]
+    minutes = [Minute(at=number) for number in range(len(RIGHT))]
     put(lake.home, START, minutes)
     for item, change in zip(sorted(landed(lake.home)), RIGHT.values(), strict=True):
         rewrite(item.path / "queue_offsets.parquet", change)
@@ -408,7 +408,7 @@ def fail_at(monkeypatch, position, after):
 def undisturbed(tmp_path_factory):
     """The contents of a home whose loads were not killed."""
     lake = Lake(Home.of(tmp_path_factory.mktemp("undisturbed")))
-    put(lake.home, START, [*THREE, Minute(20)])
+    put(lake.home, START, [*THREE, Minute(at=20)])
     damage(sorted(landed(lake.home))[0].path / "brokers.parquet")
     load(lake)
     return contents(lake)
@@ -425,14 +425,14 @@ def test_a_load_that_was_killed_is_finished_next(lake, undisturbed, position, af
             load(lake)
     if position < COMMITS - 1 or not after:
         assert lake.read(raw.SNAPSHOTS).num_rows == 0, "counted as loaded before it is"
-    put(lake.home, START, [Minute(20)])
+    put(lake.home, START, [Minute(at=20)])
     load(lake)
     assert contents(lake) == undisturbed
 
 
 def test_what_another_run_commits_meanwhile_is_not_loaded_twice(lake, monkeypatch):
     """A run that was stopped before its commit may continue without its lease."""
-    put(lake.home, START, [Minute(1), Minute(2)])
+    put(lake.home, START, [Minute(at=1), Minute(at=2)])
     read, by_other = loading.read_landed, []
 
     def overtaken(item):
@@ -449,7 +449,7 @@ def test_what_another_run_commits_meanwhile_is_not_loaded_twice(lake, monkeypatc
 
 
 def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, monkeypatch):
-    path = land(lake.home, snapshot(START, Minute(1)))
+    path = land(lake.home, snapshot(START, Minute(at=1)))
     read = loading.read_landed
 
     def removed_first(item):
@@ -461,6 +461,6 @@ def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, mon
         during = load(lake)
     assert (during.snapshots, during.rejected) == ([], {})
     shutil.rmtree(path)
-    put(lake.home, START, [Minute(1)])
+    put(lake.home, START, [Minute(at=1)])
     assert len(load(lake).snapshots) == 1
     assert lake.read(raw.SNAPSHOTS)["status"].to_pylist() == ["COMPLETE"]

@@ -79,7 +79,7 @@ def test_the_environment_sets_how_many_days(monkeypatch):
 
 def test_only_what_is_computed_leaves_the_landing(lake):
     for minute in (1, 2, 90):
-        land(lake.home, snapshot(NOW, Minute(minute)))
+        land(lake.home, snapshot(NOW, Minute(at=minute)))
     load(lake)
     first, second, third = sorted(landed(lake.home))
     lake.upsert(
@@ -95,7 +95,7 @@ def test_only_what_is_computed_leaves_the_landing(lake):
 
 def test_what_a_killed_collector_left_unfinished_leaves_the_landing(lake):
     """Its hidden folder stayed for ever, and with it that of its day."""
-    item = snapshot(NOW, Minute(1))
+    item = snapshot(NOW, Minute(at=1))
     target = folder(lake.home, item.cluster, NOW, item.snapshot_id)
     killed, at_work = (target.with_name(f".{target.name}.{pid}") for pid in (123, 456))
     for path in (killed, at_work):
@@ -135,6 +135,6 @@ def test_since_when_raw_rows_stand_only_moves_on(lake):
 def test_the_oldest_hour_of_a_table_needs_no_data(lake):
     assert lake.oldest_hour(raw.TOPICS) is None
     for minute in (1, 90):
-        land(lake.home, snapshot(NOW, Minute(minute)))
+        land(lake.home, snapshot(NOW, Minute(at=minute)))
     load(lake)
     assert lake.oldest_hour(raw.TOPICS) == datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -18,7 +18,7 @@ class Step(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     at: datetime
     ended_at: datetime | None = None
@@ -42,9 +42,17 @@ SCHEMA = pa.schema(
 )
 
 ROWS = [
-    Row("a", NOON, LATER, 2**62, {"team": "sea"}, ("x", "y"), (Step("up", NOON),)),
-    Row("b", LATER),
-    Row("c", NOON, NOON, 0),
+    Row(
+        key="a",
+        at=NOON,
+        ended_at=LATER,
+        count=2**62,
+        labels={"team": "sea"},
+        names=("x", "y"),
+        steps=(Step("up", NOON),),
+    ),
+    Row(key="b", at=LATER),
+    Row(key="c", at=NOON, ended_at=NOON, count=0),
 ]
 
 
@@ -60,7 +68,7 @@ def test_records_come_back_from_a_table_as_they_were():
 def test_a_column_added_later_reads_as_its_default():
     table = pa.Table.from_pylist([{"key": "a", "at": NOON}], schema=SCHEMA)
     assert table["labels"].to_pylist() == [None]
-    assert typed_rows(table, Row) == [Row("a", NOON)]
+    assert typed_rows(table, Row) == [Row(key="a", at=NOON)]
 
 
 def test_a_missing_required_value_is_named():

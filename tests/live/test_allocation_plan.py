@@ -23,30 +23,70 @@ NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 def snapshot(*members: str, strategy: str | None = None, model: str = "CLUSTERING") -> Snapshot:
     """Group ``billing`` on ``orders``: four queues on broker-a, two on broker-b."""
-    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE")
     taken.topics = [
-        Topic("broker-a", "orders", 4, 4, 6, "NORMAL", "normal"),
-        Topic("broker-b", "orders", 2, 2, 6, "NORMAL", "normal"),
-        Topic("broker-c", "orders", 8, 8, 2, "NORMAL", "normal"),
-        Topic("broker-a", "%RETRY%billing", 1, 1, 6, None, "retry"),
+        Topic(
+            broker="broker-a",
+            topic="orders",
+            read_queues=4,
+            write_queues=4,
+            perm=6,
+            message_type="NORMAL",
+            kind="normal",
+        ),
+        Topic(
+            broker="broker-b",
+            topic="orders",
+            read_queues=2,
+            write_queues=2,
+            perm=6,
+            message_type="NORMAL",
+            kind="normal",
+        ),
+        Topic(
+            broker="broker-c",
+            topic="orders",
+            read_queues=8,
+            write_queues=8,
+            perm=2,
+            message_type="NORMAL",
+            kind="normal",
+        ),
+        Topic(
+            broker="broker-a",
+            topic="%RETRY%billing",
+            read_queues=1,
+            write_queues=1,
+            perm=6,
+            message_type=None,
+            kind="retry",
+        ),
     ]
     taken.consumer_offsets = [
-        ConsumerOffset("broker-a", "billing", topic, 0, None, 5)
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="billing",
+            topic=topic,
+            queue_id=0,
+            client_id=None,
+            consumer_offset=5,
+        )
         for topic in ("orders", "%RETRY%billing")
     ]
     taken.clients = [
         Client(
-            "billing",
-            client_id,
-            f"{client_id}:4000",
-            "JAVA",
-            "V5_3_3",
-            "CONSUME_PASSIVELY",
-            model,
-            "CONSUME_FROM_LAST_OFFSET",
+            consumer_group="billing",
+            client_id=client_id,
+            client_address=f"{client_id}:4000",
+            language="JAVA",
+            version="V5_3_3",
+            consume_type="CONSUME_PASSIVELY",
+            message_model=model,
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
             allocation_strategy=strategy,
             subscriptions=[
-                Subscription(topic, "TAG", "*", []) for topic in ("orders", "%RETRY%billing")
+                Subscription(topic=topic, expression_type="TAG", expression="*", tags=[])
+                for topic in ("orders", "%RETRY%billing")
             ],
         )
         for client_id in members
@@ -59,7 +99,7 @@ def owners(planned, name="expected_client_id"):
 
 
 def test_one_more_client_takes_from_the_others():
-    planned = plan(snapshot("10.0.0.1", "10.0.0.2"), Wish("billing", 3))
+    planned = plan(snapshot("10.0.0.1", "10.0.0.2"), Wish(consumer_group="billing", clients=3))
     assert planned["clients"] == ["10.0.0.1", "10.0.0.2", "new-1"]
     assert [(row["broker"], row["queue_id"]) for row in planned["queues"]] == [
         *(("broker-a", number) for number in range(4)),
@@ -76,10 +116,25 @@ def test_one_more_client_takes_from_the_others():
 def test_reports_of_members_win_over_computed_owners():
     taken = snapshot("10.0.0.1", "10.0.0.2", strategy="AVG_BY_CIRCLE")
     taken.client_queues = [
-        ClientQueue("billing", "10.0.0.2", "orders", "broker-a", 0, 5),
-        ClientQueue("billing", "10.0.0.2", "orders", "broker-a", 1, 5, dropped=True),
+        ClientQueue(
+            consumer_group="billing",
+            client_id="10.0.0.2",
+            topic="orders",
+            broker="broker-a",
+            queue_id=0,
+            commit_offset=5,
+        ),
+        ClientQueue(
+            consumer_group="billing",
+            client_id="10.0.0.2",
+            topic="orders",
+            broker="broker-a",
+            queue_id=1,
+            commit_offset=5,
+            dropped=True,
+        ),
     ]
-    planned = plan(taken, Wish("billing", 2))
+    planned = plan(taken, Wish(consumer_group="billing", clients=2))
     one, two = planned["clients"]
     assert (planned["strategy"], planned["strategy_source"]) == ("AVG_BY_CIRCLE", "reported")
     assert owners(planned) == [one, two, one, two, one, two]
@@ -90,10 +145,10 @@ def test_reports_of_members_win_over_computed_owners():
 
 def test_too_many_clients_idle_and_more_queues_help():
     taken = snapshot("10.0.0.1")
-    planned = plan(taken, Wish("billing", 8))
+    planned = plan(taken, Wish(consumer_group="billing", clients=8))
     assert [row["client_id"] for row in planned["idle_clients"]] == ["new-6", "new-7"]
     assert {row["reason"] for row in planned["idle_clients"]} == {"MORE_CLIENTS_THAN_QUEUES"}
-    planned = plan(taken, Wish("billing", 8, queues=4))
+    planned = plan(taken, Wish(consumer_group="billing", clients=8, queues=4))
     assert planned["idle_clients"] == []
     assert owners(planned, "moves").count(None) == 2, "two queues are not there yet"
 
@@ -103,8 +158,11 @@ def test_queues_are_allocated_one_topic_at_a_time():
     orders = [topic for topic in taken.topics if topic.topic == "orders"]
     taken.topics += [replace(topic, topic="refunds", read_queues=2) for topic in orders]
     (member,) = taken.clients
-    member.subscriptions = [*member.subscriptions, Subscription("refunds", "TAG", "*", [])]
-    planned = plan(taken, Wish("billing", 8))
+    member.subscriptions = [
+        *member.subscriptions,
+        Subscription(topic="refunds", expression_type="TAG", expression="*", tags=[]),
+    ]
+    planned = plan(taken, Wish(consumer_group="billing", clients=8))
     assert len(planned["queues"]) == 10
     assert {row["client_id"]: row["reason"] for row in planned["idle_clients"]} == {
         "new-6": "MORE_CLIENTS_THAN_QUEUES",
@@ -113,14 +171,17 @@ def test_queues_are_allocated_one_topic_at_a_time():
 
 
 def test_fewer_clients_and_another_strategy():
-    planned = plan(snapshot("10.0.0.1", "10.0.0.2"), Wish("billing", 1, "CONSISTENT_HASH"))
+    planned = plan(
+        snapshot("10.0.0.1", "10.0.0.2"),
+        Wish(consumer_group="billing", clients=1, strategy="CONSISTENT_HASH"),
+    )
     assert planned["clients"] == ["10.0.0.1"] == sorted(set(owners(planned)))
     assert planned["strategy_source"] == "given"
     assert owners(planned, "moves") == [False] * 3 + [True] * 3
 
 
 def test_an_offline_group_is_planned_by_its_progress():
-    planned = plan(snapshot(), Wish("billing", 2))
+    planned = plan(snapshot(), Wish(consumer_group="billing", clients=2))
     assert planned["clients"] == ["new-1", "new-2"]
     assert {row["topic"] for row in planned["queues"]} == {"orders"}
     assert planned["actual_source"] is None and set(owners(planned, "moves")) == {None}
@@ -129,13 +190,41 @@ def test_an_offline_group_is_planned_by_its_progress():
 @pytest.mark.parametrize(
     ("taken", "wish", "expected"),
     [
-        (snapshot(), Wish("nobody", 2), "no member of nobody is online .* groups: billing"),
-        (snapshot("a", model="BROADCASTING"), Wish("billing", 2), "billing is broadcasting"),
-        (snapshot("a", model="LITE_SELECTIVE"), Wish("billing", 2), "billing consumes lite topics"),
-        (snapshot("a"), Wish("billing", 2, "FAIR"), "no allocation strategy 'FAIR': known are"),
-        (snapshot("a"), Wish("billing", 2, "MACHINE_ROOM"), "MACHINE_ROOM needs rooms"),
-        (snapshot("a"), Wish("billing", 2, "CONFIG"), "CONFIG gives each client"),
-        (snapshot("a", strategy="OurOwn"), Wish("billing", 2), "no allocation strategy 'OurOwn'"),
+        (
+            snapshot(),
+            Wish(consumer_group="nobody", clients=2),
+            "no member of nobody is online .* groups: billing",
+        ),
+        (
+            snapshot("a", model="BROADCASTING"),
+            Wish(consumer_group="billing", clients=2),
+            "billing is broadcasting",
+        ),
+        (
+            snapshot("a", model="LITE_SELECTIVE"),
+            Wish(consumer_group="billing", clients=2),
+            "billing consumes lite topics",
+        ),
+        (
+            snapshot("a"),
+            Wish(consumer_group="billing", clients=2, strategy="FAIR"),
+            "no allocation strategy 'FAIR': known are",
+        ),
+        (
+            snapshot("a"),
+            Wish(consumer_group="billing", clients=2, strategy="MACHINE_ROOM"),
+            "MACHINE_ROOM needs rooms",
+        ),
+        (
+            snapshot("a"),
+            Wish(consumer_group="billing", clients=2, strategy="CONFIG"),
+            "CONFIG gives each client",
+        ),
+        (
+            snapshot("a", strategy="OurOwn"),
+            Wish(consumer_group="billing", clients=2),
+            "no allocation strategy 'OurOwn'",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_an_error(taken, wish, expected):
@@ -170,4 +259,4 @@ def test_nobody_owns_queues_whose_messages_are_popped():
     for client in taken.clients:
         client.consume_type = "CONSUME_POP"
     with pytest.raises(PlanError, match="billing pops its messages"):
-        plan(taken, Wish("billing", 3))
+        plan(taken, Wish(consumer_group="billing", clients=3))

@@ -25,7 +25,7 @@ GENEROUS = Limits(seconds=20.0)
 """A busy machine must not cut a test short."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FakeBrokers:
     """Answers 303 and 43 of queue 0 of topics, one message a second, the offset its second.
 
@@ -56,11 +56,15 @@ class FakeBrokers:
         is_there = self.oldest <= offset < self.end
         age = NOW + AHEAD - self.stored(offset)
         span = TimeSpan(
-            self.stored(self.oldest),
-            self.stored(self.end - 1),
-            None,
-            age // timedelta(milliseconds=1) if is_there else 0 if offset >= self.end else None,
-            None if is_there or offset >= self.end else NOW + AHEAD,
+            oldest_stored_at=self.stored(self.oldest),
+            newest_stored_at=self.stored(self.end - 1),
+            last_consumed_at=None,
+            delay_ms=age // timedelta(milliseconds=1)
+            if is_there
+            else 0
+            if offset >= self.end
+            else None,
+            broker_now=None if is_there or offset >= self.end else NOW + AHEAD,
         )
         return {0: span}, NOW, timedelta(0)
 
@@ -82,19 +86,38 @@ def answering(monkeypatch):
 
 
 def snapshot(*groups: tuple[str, int], minimum: int = 0) -> Snapshot:
-    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
-    taken.brokers = [Broker("broker-a", 0, "127.0.0.1:1")]
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE")
+    taken.brokers = [Broker(broker="broker-a", broker_id=0, address="127.0.0.1:1")]
     # The raw store time carries the broker's clock.
     newest = NOW + AHEAD - timedelta(seconds=1)
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, minimum, 100, newest)]
+    taken.queue_offsets = [
+        QueueOffset(
+            broker="broker-a",
+            topic="orders",
+            queue_id=0,
+            min_offset=minimum,
+            max_offset=100,
+            newest_stored_at=newest,
+        )
+    ]
     taken.consumer_offsets = [
-        ConsumerOffset("broker-a", group, "orders", 0, None, offset) for group, offset in groups
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group=group,
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=offset,
+        )
+        for group, offset in groups
     ]
     return taken
 
 
 def delays(taken: Snapshot, limits: Limits = GENEROUS) -> dict[str, tuple]:
-    times = requested(ClusterTarget(("127.0.0.1:1",)), taken, list(undated(taken)), limits)
+    times = requested(
+        ClusterTarget(name_servers=("127.0.0.1:1",)), taken, list(undated(taken)), limits
+    )
     return {
         row["consumer_group"]: (row["delay_ms"], row["delay_source"], row["delay_error_ms"])
         for row in group_rows(taken, times)
@@ -102,55 +125,57 @@ def delays(taken: Snapshot, limits: Limits = GENEROUS) -> dict[str, tuple]:
 
 
 def test_delay_is_exact_whatever_the_brokers_clock(answering):
-    answering(FakeBrokers({"billing": 40}))
+    answering(FakeBrokers(offsets={"billing": 40}))
     assert delays(snapshot(("billing", 40))) == {"billing": (60_000, "exact", 0)}
 
 
 def test_delay_of_the_last_message_needs_no_request(answering):
-    fake = answering(FakeBrokers({"billing": 40, "mail": 99}))
+    fake = answering(FakeBrokers(offsets={"billing": 40, "mail": 99}))
     mapping = delays(snapshot(("billing", 40), ("mail", 99)))
     assert mapping["mail"] == (1_000, "exact", 0), "the clock of the broker is removed"
     assert "mail" not in fake.requests
 
 
 def test_delay_after_expiry_is_that_of_the_oldest_message(answering):
-    answering(FakeBrokers({"billing": 5}, oldest=30))
+    answering(FakeBrokers(offsets={"billing": 5}, oldest=30))
     assert delays(snapshot(("billing", 5), minimum=30)) == {"billing": (70_000, "exact", 0)}
 
 
 def test_an_advanced_offset_is_bracketed(answering):
     """43 reports 44; the responses are about 42 before it, and 46 after it."""
-    answering(FakeBrokers({"billing": 44}, during={"billing": [42, 46]}))
+    answering(FakeBrokers(offsets={"billing": 44}, during={"billing": [42, 46]}))
     taken = snapshot(("billing", 40))
     assert delays(taken) == {"billing": (56_000, "interpolated", 2_000)}
-    (row,) = group_rows(taken, requested(ClusterTarget(("x:1",)), taken, list(undated(taken))))
+    (row,) = group_rows(
+        taken, requested(ClusterTarget(name_servers=("x:1",)), taken, list(undated(taken)))
+    )
     assert row["lag"] == 56, "lag and delay are about the same offset"
 
 
 def test_a_group_that_caught_up_has_no_delay(answering):
-    answering(FakeBrokers({"billing": 103}, end=110))
+    answering(FakeBrokers(offsets={"billing": 103}, end=110))
     assert delays(snapshot(("billing", 40))) == {"billing": (0, "exact", 0)}
 
 
 def test_a_rewound_group_keeps_the_bound(answering):
     """The message at a smaller offset is older than the snapshot's: no bound of its delay."""
-    answering(FakeBrokers({"billing": 20}))
+    answering(FakeBrokers(offsets={"billing": 20}))
     assert delays(snapshot(("billing", 40)))["billing"][1:] == ("at_least", None)
     assert delays(snapshot(("billing", 40)))["billing"][0] <= 60_000
 
 
 def test_a_failed_request_leaves_a_bound_and_a_reason(answering):
-    answering(FakeBrokers({"billing": 40, "mail": 50}, broken=frozenset({"mail"})))
+    answering(FakeBrokers(offsets={"billing": 40, "mail": 50}, broken=frozenset({"mail"})))
     taken = snapshot(("billing", 40), ("mail", 50))
     mapping = delays(taken)
     assert mapping["billing"] == (60_000, "exact", 0)
     assert mapping["mail"] == (1_000, "at_least", None)
-    times = requested(ClusterTarget(("x:1",)), taken, list(undated(taken)), GENEROUS)
+    times = requested(ClusterTarget(name_servers=("x:1",)), taken, list(undated(taken)), GENEROUS)
     assert any("no response" in line for line in times.problems)
 
 
 def test_limits_keep_the_largest_lags(answering):
-    fake = answering(FakeBrokers({"a": 90, "b": 10, "c": 50}))
+    fake = answering(FakeBrokers(offsets={"a": 90, "b": 10, "c": 50}))
     taken = snapshot(("a", 90), ("b", 10), ("c", 50))
     mapping = delays(taken, Limits(requests=2, seconds=20.0))
     assert [group for group in fake.requests if group != NEVER_CONSUMES] == ["b", "c"]
@@ -159,12 +184,14 @@ def test_limits_keep_the_largest_lags(answering):
         "b": "exact",
         "c": "exact",
     }
-    times = requested(ClusterTarget(("x:1",)), taken, list(undated(taken)), Limits(requests=2))
+    times = requested(
+        ClusterTarget(name_servers=("x:1",)), taken, list(undated(taken)), Limits(requests=2)
+    )
     assert len(times.problems) == 1
 
 
 def test_no_request_is_sent_after_the_time_limit(answering):
-    fake = answering(FakeBrokers({"billing": 40}))
+    fake = answering(FakeBrokers(offsets={"billing": 40}))
     mapping = delays(snapshot(("billing", 40)), Limits(seconds=0.0, last_seconds=20.0))
     assert mapping["billing"][1] == "at_least"
     assert set(fake.requests) <= {NEVER_CONSUMES}
@@ -193,7 +220,7 @@ def test_a_clock_that_the_snapshot_measured_is_removed(skew):
 
 
 def test_a_measured_clock_is_not_requested_again(answering):
-    fake = answering(FakeBrokers({"billing": 40}))
+    fake = answering(FakeBrokers(offsets={"billing": 40}))
     taken = snapshot(("billing", 40))
     taken.brokers[0].clock_skew_ms = AHEAD // timedelta(milliseconds=1)
     remove_skew(taken)

@@ -18,10 +18,27 @@ HOUR = timedelta(hours=1)
 
 def taken(**request_modes: str | None) -> ByOurClock:
     """A group without members that has taken all of each topic."""
-    made = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    made = Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE")
     for topic, mode in request_modes.items():
-        made.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, 10, NOW))
-        offset = ConsumerOffset("broker-a", "g", topic, 0, None, 10, request_mode=mode)
+        made.queue_offsets.append(
+            QueueOffset(
+                broker="broker-a",
+                topic=topic,
+                queue_id=0,
+                min_offset=0,
+                max_offset=10,
+                newest_stored_at=NOW,
+            )
+        )
+        offset = ConsumerOffset(
+            broker="broker-a",
+            consumer_group="g",
+            topic=topic,
+            queue_id=0,
+            client_id=None,
+            consumer_offset=10,
+            request_mode=mode,
+        )
         made.consumer_offsets.append(offset)
     return ByOurClock(made)
 

@@ -63,11 +63,27 @@ def timeline(topic: str, seen: Sequence[Seen], *, begins: bool = False) -> list[
 
 def snapshot(**queues: tuple[int, int]) -> Snapshot:
     """A queue per topic: the group's consumer offset and max_offset."""
-    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE")
     for topic, (committed, maximum) in queues.items():
-        taken.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, maximum, NOW))
+        taken.queue_offsets.append(
+            QueueOffset(
+                broker="broker-a",
+                topic=topic,
+                queue_id=0,
+                min_offset=0,
+                max_offset=maximum,
+                newest_stored_at=NOW,
+            )
+        )
         taken.consumer_offsets.append(
-            ConsumerOffset("broker-a", "billing", topic, 0, None, committed)
+            ConsumerOffset(
+                broker="broker-a",
+                consumer_group="billing",
+                topic=topic,
+                queue_id=0,
+                client_id=None,
+                consumer_offset=committed,
+            )
         )
     return taken
 
@@ -175,7 +191,11 @@ def test_other_clusters_are_no_history(home, write):
 def test_any_history_gives_what_its_steps_give(home, write, seed):
     """Against the steps in plain Python, with falls and several groups on a queue."""
     rng = random.Random(seed)
-    rows, expected, taken = [], {}, Snapshot("lab", "remote", NOW, status="COMPLETE")
+    rows, expected, taken = (
+        [],
+        {},
+        Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE"),
+    )
     for number in range(12):
         topic, maximum, seen = f"t{number}", rng.randrange(40), []
         for minutes in sorted(rng.sample(range(1, 3000), 9), reverse=True):
@@ -184,9 +204,25 @@ def test_any_history_gives_what_its_steps_give(home, write, seed):
             seen.append((minutes, maximum))
         rows += timeline(topic, seen)
         end = maximum + rng.randrange(2, 50)
-        taken.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, end, ago(0.5)))
+        taken.queue_offsets.append(
+            QueueOffset(
+                broker="broker-a",
+                topic=topic,
+                queue_id=0,
+                min_offset=0,
+                max_offset=end,
+                newest_stored_at=ago(0.5),
+            )
+        )
         for group in ("a", "b"):
-            row = ConsumerOffset("broker-a", group, topic, 0, None, rng.randrange(end - 1))
+            row = ConsumerOffset(
+                broker="broker-a",
+                consumer_group=group,
+                topic=topic,
+                queue_id=0,
+                client_id=None,
+                consumer_offset=rng.randrange(end - 1),
+            )
             taken.consumer_offsets.append(row)
             expected[group_queue(row)] = _by_hand([*seen, (0, end)], row.consumer_offset or 0)
     write(*rows)
@@ -222,7 +258,9 @@ def test_brokers_date_few_messages_and_history_the_rest(home, write, monkeypatch
         return times
 
     monkeypatch.setattr(broker_times, "requested", exact)
-    times = lag.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
+    times = lag.store_times(
+        lambda: CatalogConfig.of(home), ClusterTarget(name_servers=("x:1",)), taken
+    )
     rows = {row["topic"]: row for row in group_rows(taken, times)}
     assert requested == [["t", "u"]]
     assert [(rows[name]["delay_ms"], rows[name]["delay_source"]) for name in "tu"] == [
@@ -246,7 +284,9 @@ def test_brokers_date_many_messages_where_history_is_missing(home, write, monkey
 
     monkeypatch.setattr(broker_times, "requested", nothing)
     monkeypatch.setattr(lag, "FEW_REQUESTS", 1)
-    times = lag.store_times(lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), taken)
+    times = lag.store_times(
+        lambda: CatalogConfig.of(home), ClusterTarget(name_servers=("x:1",)), taken
+    )
     rows = {row["topic"]: row for row in group_rows(taken, times)}
     assert requested == [["new"]]
     assert rows["old"]["delay_ms"] == 125 * 60_000
@@ -254,11 +294,11 @@ def test_brokers_date_many_messages_where_history_is_missing(home, write, monkey
 
 
 def test_a_home_without_history_imports_nothing_for_it(home, monkeypatch):
-    assert not BasicSettings(home).has_history
+    assert not BasicSettings(home=home).has_history
     monkeypatch.setattr(broker_times, "requested", lambda *_: StoreTimes())
     monkeypatch.setattr(history_times, "read", lambda *_: pytest.fail("there is none to read"))
     taken = snapshot(t=(49, 100))
-    assert lag.store_times(None, ClusterTarget(("x:1",)), taken).known == {}
+    assert lag.store_times(None, ClusterTarget(name_servers=("x:1",)), taken).known == {}
     assert not home.path.exists(), "reading creates no tables"
 
 
@@ -267,7 +307,7 @@ def test_a_damaged_history_is_a_problem_and_no_failure(home, monkeypatch):
     home.catalog.write_text("no database")
     monkeypatch.setattr(broker_times, "requested", lambda *_: StoreTimes())
     times = lag.store_times(
-        lambda: CatalogConfig.of(home), ClusterTarget(("x:1",)), snapshot(t=(49, 100))
+        lambda: CatalogConfig.of(home), ClusterTarget(name_servers=("x:1",)), snapshot(t=(49, 100))
     )
     assert times.known == {} and len(times.problems) == 1
     assert "progress.timeline" in times.problems[0]

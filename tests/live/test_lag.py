@@ -20,11 +20,27 @@ ADDRESS = "10.0.0.1:10911"
 
 def taken(*committed: int | None, ends: int = 100) -> Snapshot:
     """A snapshot of `billing` on `orders`, a queue for each offset."""
-    snapshot = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    snapshot = Snapshot(cluster="lab", source="remote", observed_at=NOON, status="COMPLETE")
     for queue_id, number in enumerate(committed):
-        snapshot.queue_offsets.append(QueueOffset("broker-a", "orders", queue_id, 0, ends, None))
+        snapshot.queue_offsets.append(
+            QueueOffset(
+                broker="broker-a",
+                topic="orders",
+                queue_id=queue_id,
+                min_offset=0,
+                max_offset=ends,
+                newest_stored_at=None,
+            )
+        )
         snapshot.consumer_offsets.append(
-            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, number)
+            ConsumerOffset(
+                broker="broker-a",
+                consumer_group="billing",
+                topic="orders",
+                queue_id=queue_id,
+                client_id=None,
+                consumer_offset=number,
+            )
         )
     return snapshot
 
@@ -48,16 +64,31 @@ def test_without_members_a_group_is_offline_unless_unknown():
     snapshot = taken(60)
     assert group_rows(snapshot)[0]["online"] is False
     snapshot.problems.append(
-        Problem(ADDRESS, "GET_CONSUMER_CONNECTION_LIST billing", None, "timed out")
+        Problem(
+            endpoint=ADDRESS,
+            operation="GET_CONSUMER_CONNECTION_LIST billing",
+            code=None,
+            message="timed out",
+        )
     )
     assert group_rows(snapshot)[0]["online"] is None
 
 
 def test_members_without_progress_have_a_row():
-    snapshot = Snapshot("lab", "remote", NOON, status="COMPLETE")
-    subscriptions = [Subscription("orders", "*", "TAG", [])]
+    snapshot = Snapshot(cluster="lab", source="remote", observed_at=NOON, status="COMPLETE")
+    subscriptions = [Subscription(topic="orders", expression_type="TAG", expression="*", tags=[])]
     snapshot.clients.append(
-        Client("new", "a", None, None, None, None, None, None, subscriptions=subscriptions)
+        Client(
+            consumer_group="new",
+            client_id="a",
+            client_address=None,
+            language=None,
+            version=None,
+            consume_type=None,
+            message_model=None,
+            consume_from_where=None,
+            subscriptions=subscriptions,
+        )
     )
     (row,) = group_rows(snapshot)
     assert (row["consumer_group"], row["topic"], row["lag"]) == ("new", "orders", None)
@@ -69,9 +100,21 @@ def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to():
     for row in (*snapshot.queue_offsets, *snapshot.consumer_offsets):
         row.topic = "%LMQ%$sessions$alice"
     snapshot.consumer_offsets[0].request_mode = "pop"
-    member = Client("billing", "a", None, None, None, None, "LITE_SELECTIVE", None)
+    member = Client(
+        consumer_group="billing",
+        client_id="a",
+        client_address=None,
+        language=None,
+        version=None,
+        consume_type=None,
+        message_model="LITE_SELECTIVE",
+        consume_from_where=None,
+    )
     topics = ("sessions", "%LMQ%$sessions$alice")
-    member.subscriptions = [Subscription(topic, "TAG", "*", []) for topic in topics]
+    member.subscriptions = [
+        Subscription(topic=topic, expression_type="TAG", expression="*", tags=[])
+        for topic in topics
+    ]
     snapshot.clients.append(member)
     (row,) = group_rows(snapshot)
     assert (row["topic"], row["lag"], row["inflight"]) == ("%LMQ%$sessions$alice", 40, None)
@@ -80,8 +123,15 @@ def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to():
 
 def test_an_unreachable_broker_leaves_the_number_of_queues_unknown():
     snapshot = taken(60)
-    snapshot.brokers.append(Broker("broker-b", 0, "10.0.0.2:10911"))
-    snapshot.problems.append(Problem("10.0.0.2:10911", "GET_ALL_CONSUMER_OFFSET", None, "refused"))
+    snapshot.brokers.append(Broker(broker="broker-b", broker_id=0, address="10.0.0.2:10911"))
+    snapshot.problems.append(
+        Problem(
+            endpoint="10.0.0.2:10911",
+            operation="GET_ALL_CONSUMER_OFFSET",
+            code=None,
+            message="refused",
+        )
+    )
     (row,) = group_rows(snapshot)
     assert (row["queues"], row["queues_unknown"], row["complete"]) == (None, None, False)
 
@@ -96,7 +146,15 @@ def test_a_topic_named_after_a_broker_has_no_row():
     """Nothing but the kind that the collector found shows it."""
     snapshot = taken(60)
     (row,) = group_rows(snapshot)
-    topic = Topic("broker-a", row["topic"], 1, 1, 6, None, "system")
+    topic = Topic(
+        broker="broker-a",
+        topic=row["topic"],
+        read_queues=1,
+        write_queues=1,
+        perm=6,
+        message_type=None,
+        kind="system",
+    )
     snapshot.topics.append(topic)
     assert group_rows(snapshot) == []
 
@@ -107,13 +165,26 @@ def broker(name: str, number: int = 0, address: str = ADDRESS) -> Broker:
 
 def test_a_slave_that_fails_hides_nothing_of_a_broker_without_progress():
     snapshot = taken(60)
-    snapshot.queue_offsets.append(QueueOffset("broker-b", "other", 0, 0, 9, None))
+    snapshot.queue_offsets.append(
+        QueueOffset(
+            broker="broker-b",
+            topic="other",
+            queue_id=0,
+            min_offset=0,
+            max_offset=9,
+            newest_stored_at=None,
+        )
+    )
     snapshot.brokers = [broker("broker-a"), broker("broker-b"), broker("broker-b", 1, "b:1")]
-    snapshot.problems.append(Problem("b:1", "GET_BROKER_RUNTIME_INFO", None, "refused"))
+    snapshot.problems.append(
+        Problem(endpoint="b:1", operation="GET_BROKER_RUNTIME_INFO", code=None, message="refused")
+    )
     (row,) = group_rows(snapshot)
     assert (row["complete"], row["queues"], row["online"]) == (True, 1, False)
     snapshot.brokers[1].address = "b:0"
-    snapshot.problems.append(Problem("b:0", "GET_ALL_CONSUMER_OFFSET", None, "timed out"))
+    snapshot.problems.append(
+        Problem(endpoint="b:0", operation="GET_ALL_CONSUMER_OFFSET", code=None, message="timed out")
+    )
     (row,) = group_rows(snapshot)
     assert (row["complete"], row["queues"], row["online"]) == (False, None, None)
 
@@ -133,6 +204,16 @@ def test_queues_beyond_the_read_queues_are_no_lag():
     """Routes hide them from consumers; without a configuration every queue counts."""
     snapshot = taken(50, 50, 50, 50, ends=90)
     assert group_rows(snapshot)[0]["lag"] == 160
-    snapshot.topics.append(Topic("broker-a", "orders", 2, 4, 6, None, "normal"))
+    snapshot.topics.append(
+        Topic(
+            broker="broker-a",
+            topic="orders",
+            read_queues=2,
+            write_queues=4,
+            perm=6,
+            message_type=None,
+            kind="normal",
+        )
+    )
     (row,) = group_rows(snapshot)
     assert (row["lag"], row["queues"], row["queues_unknown"]) == (80, 2, 0)

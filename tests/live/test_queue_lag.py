@@ -14,12 +14,27 @@ NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 
 def offset(committed: int | None, pulled: int | None = None) -> ConsumerOffset:
-    return ConsumerOffset("broker-a", "billing", "orders", 0, None, committed, pulled)
+    return ConsumerOffset(
+        broker="broker-a",
+        consumer_group="billing",
+        topic="orders",
+        queue_id=0,
+        client_id=None,
+        consumer_offset=committed,
+        pull_offset=pulled,
+    )
 
 
 def queue(minimum: int | None, maximum: int | None, age: float | None = None) -> QueueOffset:
     stored = None if age is None else NOON - timedelta(seconds=age)
-    return QueueOffset("broker-a", "orders", 0, minimum, maximum, stored)
+    return QueueOffset(
+        broker="broker-a",
+        topic="orders",
+        queue_id=0,
+        min_offset=minimum,
+        max_offset=maximum,
+        newest_stored_at=stored,
+    )
 
 
 def computed(row, ends, times=None, clock_error_ms=0):

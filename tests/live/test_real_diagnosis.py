@@ -39,7 +39,7 @@ def troubled(request, tmp_path_factory):
     """A cluster with groups in trouble, and a snapshot in which g-stuck commits and lags."""
     home = tmp_path_factory.mktemp("lab")
     for cluster in boot(home, request.param, "trouble"):
-        target = ClusterTarget((cluster.namesrv,))
+        target = ClusterTarget(name_servers=(cluster.namesrv,))
         until = time.monotonic() + 120
         while not blocked(snapshot := collect_snapshot(target)):
             assert time.monotonic() < until, "g-stuck does not block"

@@ -103,11 +103,34 @@ def test_store_times_are_those_of_spark(spark):
     ],
 )
 def test_only_unknown_store_times_are_wanted(committed, newest, is_undated):
-    taken = Snapshot("lab", "remote", NOON)
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 3, 10, newest)]
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOON)
+    taken.queue_offsets = [
+        QueueOffset(
+            broker="broker-a",
+            topic="orders",
+            queue_id=0,
+            min_offset=3,
+            max_offset=10,
+            newest_stored_at=newest,
+        )
+    ]
     taken.consumer_offsets = [
-        ConsumerOffset("broker-a", "billing", "orders", 0, None, committed),
-        ConsumerOffset("broker-a", "CID_RMQ_SYS_X", "orders", 0, None, 5),
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="billing",
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=committed,
+        ),
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="CID_RMQ_SYS_X",
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=5,
+        ),
     ]
     wanted = [item.row.consumer_group for item in undated(taken)]
     assert wanted == (["billing"] if is_undated else [])

@@ -106,18 +106,57 @@ def taken(case: Case, at: datetime, true_at: datetime, lag: int) -> Snapshot:
     """Return the snapshot of a collector whose clock shows another instant than the true one."""
     produced = 200_000 + int(true_at.timestamp()) % 100_000
     return Snapshot(
-        case.cluster,
-        "remote",
-        at,
+        cluster=case.cluster,
+        source="remote",
+        observed_at=at,
         finished_at=at,
         status="COMPLETE",
         brokers_expected=1,
         brokers_answered=1,
-        brokers=[Broker("b", 0, "10.0.0.1:10911", version="V5_3_3", role="ASYNC_MASTER")],
-        topics=[Topic("b", "orders", 1, 1, 6, "NORMAL", "normal")],
-        consumer_groups=[ConsumerGroup("b", "g", True, 16, 1, False, False)],
-        queue_offsets=[QueueOffset("b", "orders", 0, 0, produced)],
-        consumer_offsets=[ConsumerOffset("b", "g", "orders", 0, None, produced - lag)],
+        brokers=[
+            Broker(
+                broker="b",
+                broker_id=0,
+                address="10.0.0.1:10911",
+                version="V5_3_3",
+                role="ASYNC_MASTER",
+            )
+        ],
+        topics=[
+            Topic(
+                broker="b",
+                topic="orders",
+                read_queues=1,
+                write_queues=1,
+                perm=6,
+                message_type="NORMAL",
+                kind="normal",
+            )
+        ],
+        consumer_groups=[
+            ConsumerGroup(
+                broker="b",
+                consumer_group="g",
+                consume_enable=True,
+                retry_max_times=16,
+                which_broker_when_slow=1,
+                consume_orderly=False,
+                system=False,
+            )
+        ],
+        queue_offsets=[
+            QueueOffset(broker="b", topic="orders", queue_id=0, min_offset=0, max_offset=produced)
+        ],
+        consumer_offsets=[
+            ConsumerOffset(
+                broker="b",
+                consumer_group="g",
+                topic="orders",
+                queue_id=0,
+                client_id=None,
+                consumer_offset=produced - lag,
+            )
+        ],
     )
 
 
@@ -166,7 +205,7 @@ class Ahead:
         return datetime.now(UTC).timestamp() + 30 * 86_400
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ticked:
     """The home after the correct snapshots, and the responses of its board."""
 
@@ -222,7 +261,16 @@ def ticked(tmp_path_factory, spark_engine) -> Iterator[Ticked]:
         hours = Window(floor_hour(start - 6 * MINUTE), now).whole_hours(inclusive=True)
         command("recompute", "--from", hours.start.isoformat(), "--to", hours.end.isoformat())
         again = by_cluster(warm.lake)
-        yield Ticked(now, warm.lake, printed, after, again, store, client, metrics)
+        yield Ticked(
+            now=now,
+            lake=warm.lake,
+            printed=printed,
+            incidents=after,
+            recomputed=again,
+            store=store,
+            client=client,
+            metrics=metrics,
+        )
 
 
 def land_wrong(home: Home, snapshot: Snapshot) -> None:

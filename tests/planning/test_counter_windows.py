@@ -57,7 +57,14 @@ def test_only_snapshots_of_one_source_and_broker_count(lake):
 def test_a_window_without_known_start_has_only_its_unit(lake):
     load(lake, snapshot(1, ["a"]), snapshot(2, ["a"]))
     assert counter_windows(lake, Window(at(2), at(3))) == [
-        CounterWindow(name(2), "a", "minute", name(1), name(1), 0.0),
-        CounterWindow(name(2), "a", "hour"),
-        CounterWindow(name(2), "a", "day"),
+        CounterWindow(
+            snapshot_id=name(2),
+            broker="a",
+            stats_window="minute",
+            before_id=name(1),
+            after_id=name(1),
+            share=0.0,
+        ),
+        CounterWindow(snapshot_id=name(2), broker="a", stats_window="hour"),
+        CounterWindow(snapshot_id=name(2), broker="a", stats_window="day"),
     ]

@@ -75,7 +75,7 @@ def test_topics_named_after_brokers_are_known_by_their_kind(lake):
 
 def test_an_empty_window_reads_nothing(lake, monkeypatch):
     monkeypatch.setattr(lake, "read", None)
-    assert plan_run(lake, window(3, 3)) == RunPlan(window(3, 3))
+    assert plan_run(lake, window(3, 3)) == RunPlan(window=window(3, 3))
 
 
 def test_a_plan_knows_which_raw_tables_have_rows(lake):
@@ -139,6 +139,6 @@ def test_snapshots_shortly_before_the_window_have_their_age(lake):
 def test_how_far_a_plan_reaches_follows_the_variables(monkeypatch):
     monkeypatch.setenv("TIDEMARK_GAP_MINUTES", "3")
     monkeypatch.setenv("TIDEMARK_TIMELINE_HOURS", "1")
-    made = RunPlan(window(0, 60), settings=Settings.read().history)
+    made = RunPlan(window=window(0, 60), settings=Settings.read().history)
     assert made.reach == Window(at(0) - MEMORY - timedelta(minutes=3), at(60))
     assert made.dated == Window(at(-60), at(0))

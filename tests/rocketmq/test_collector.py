@@ -16,10 +16,12 @@ from tidemark.rocketmq.snapshot.discovery import expected_readings
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 
-A = BrokerGroup("broker-a", "one", {0: "a:0", 1: "a:1"})
-B = BrokerGroup("broker-b", "two", {0: "b:0"})
-HEADLESS = BrokerGroup("broker-a", "one", {1: "a:1", 2: "a:2"})
-ACTING = BrokerGroup("broker-a", "one", {1: "a:1", 2: "a:2"}, acting_master=True)
+A = BrokerGroup(broker="broker-a", cluster="one", addresses={0: "a:0", 1: "a:1"})
+B = BrokerGroup(broker="broker-b", cluster="two", addresses={0: "b:0"})
+HEADLESS = BrokerGroup(broker="broker-a", cluster="one", addresses={1: "a:1", 2: "a:2"})
+ACTING = BrokerGroup(
+    broker="broker-a", cluster="one", addresses={1: "a:1", 2: "a:2"}, acting_master=True
+)
 
 
 def expect(*groups, **target):
@@ -29,7 +31,9 @@ def expect(*groups, **target):
     for group in groups:
         clusters.setdefault(group.cluster, []).append(group.broker)
     info = ClusterInfo({group.broker: group for group in groups}, clusters)
-    readings = expected_readings(info, "ns:1", ClusterTarget(("ns:1",), **target), problems)
+    readings = expected_readings(
+        info, "ns:1", ClusterTarget(name_servers=("ns:1",), **target), problems
+    )
     entries = [(r.broker, r.broker_id, r.address, r.is_master) for r in readings]
     return entries, [problem.message for problem in problems.rows()]
 
@@ -78,7 +82,7 @@ def test_a_moved_broker_is_expected_at_its_new_address():
     assert expect(B, remembered=(("broker-b", 0, "b:old"),))[0] == [("broker-b", 0, "b:0", True)]
 
 
-PROMOTED = BrokerGroup("broker-a", "one", {0: "a:2"})
+PROMOTED = BrokerGroup(broker="broker-a", cluster="one", addresses={0: "a:2"})
 """A controller made broker-a's slave its master, with the master's id."""
 
 BEFORE = (("broker-a", 0, "a:1"), ("broker-a", 2, "a:2"))
@@ -101,13 +105,13 @@ def test_two_gone_members_have_two_ids():
 
 
 def test_after_a_promotion_the_old_master_may_move():
-    back = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:9"})
+    back = BrokerGroup(broker="broker-a", cluster="one", addresses={0: "a:2", 1: "a:9"})
     entries = expect(back, remembered=BEFORE)[0]
     assert entries == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:9", False)]
 
 
 def test_swapped_members_are_expected_once_each():
-    swapped = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:1"})
+    swapped = BrokerGroup(broker="broker-a", cluster="one", addresses={0: "a:2", 1: "a:1"})
     entries = expect(swapped, remembered=BEFORE)[0]
     assert entries == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
 
@@ -124,10 +128,10 @@ def test_a_renamed_broker_gets_each_request_once(scripted):
 
     async def main():
         async with scripted(serve) as at:
-            alone = await collect(ClusterTarget((at,)))
+            alone = await collect(ClusterTarget(name_servers=(at,)))
             first = sorted(requested)
             requested.clear()
-            snapshot = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
+            snapshot = await collect(ClusterTarget(name_servers=(at,), remembered=(("z", 0, at),)))
             assert sorted(requested) == first
             return alone, snapshot
 
@@ -159,7 +163,7 @@ def test_a_static_topic_is_unknown_and_no_problem(scripted, recorded):
 
     async def main():
         async with scripted(serve) as at:
-            return await collect(ClusterTarget((at,)))
+            return await collect(ClusterTarget(name_servers=(at,)))
 
     taken = asyncio.run(main())
     assert "static_orders" not in {topic for _, topic in requested}
@@ -231,7 +235,7 @@ def test_all_proxies_are_asked(scripted):
             scripted(scripted_broker({26: 3, 203: 206}, [])) as first,
             scripted(scripted_broker(at_the_proxy(), [])) as second,
         ):
-            return await collect(ClusterTarget((namesrv,), proxies=(first, second)))
+            return await collect(ClusterTarget(name_servers=(namesrv,), proxies=(first, second)))
 
     taken = asyncio.run(main())
     assert [client.client_id for client in taken.clients] == ["host@7@0@dn34gsc275r9"]
@@ -245,7 +249,9 @@ def proxied(scripted, at_proxy, requested, proxies=(), **target):
         broker = scripted_broker(BEHIND_A_PROXY, [])
         proxy = scripted_broker(at_proxy, requested)
         async with scripted(broker) as namesrv, scripted(proxy) as at:
-            return await collect(ClusterTarget((namesrv,), proxies=(*proxies, at), **target))
+            return await collect(
+                ClusterTarget(name_servers=(namesrv,), proxies=(*proxies, at), **target)
+            )
 
     return asyncio.run(main())
 
@@ -293,7 +299,7 @@ def test_a_broker_in_place_of_a_proxy_is_named(scripted):
 def test_a_cluster_without_proxies_requests_none(scripted):
     async def main():
         async with scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv:
-            return await collect(ClusterTarget((namesrv,)))
+            return await collect(ClusterTarget(name_servers=(namesrv,)))
 
     taken = asyncio.run(main())
     assert (taken.proxies_answered, taken.clients, taken.status) == (None, [], "COMPLETE")
@@ -306,7 +312,9 @@ def test_a_grpc_client_gets_no_request(scripted):
     async def main():
         bodies = BEHIND_A_PROXY | {203: at_the_proxy()[203]}
         async with scripted(scripted_broker(bodies, requested)) as namesrv:
-            return await collect(ClusterTarget((namesrv,), deep=DeepOptions(groups=("g",))))
+            return await collect(
+                ClusterTarget(name_servers=(namesrv,), deep=DeepOptions(groups=("g",)))
+            )
 
     taken = asyncio.run(main())
     assert [client.consumer_group for client in taken.clients] == ["g"]
@@ -324,7 +332,7 @@ def test_a_name_that_ends_in_a_space_is_the_brokers(scripted):
             group["brokerAddrs"]["0"] = at
             listing = BEHIND_A_PROXY | {106: json.dumps(info).encode()}
             async with scripted(scripted_broker(listing, [])) as namesrv:
-                return await collect(ClusterTarget((namesrv,)))
+                return await collect(ClusterTarget(name_servers=(namesrv,)))
 
     taken = asyncio.run(main())
     assert (taken.status, taken.problems, taken.brokers_answered) == ("COMPLETE", [], 1)
@@ -337,7 +345,7 @@ def test_name_servers_of_two_clusters_are_reported(scripted):
         broker = scripted_broker(BEHIND_A_PROXY, [])
         other = scripted_broker(BEHIND_A_PROXY | {26: b"brokerName=z\nbrokerClusterName=two\n"}, [])
         async with scripted(broker) as namesrv, scripted(other) as at:
-            return await collect(ClusterTarget((namesrv,), remembered=(("z", 0, at),)))
+            return await collect(ClusterTarget(name_servers=(namesrv,), remembered=(("z", 0, at),)))
 
     taken = asyncio.run(main())
     assert (taken.status, taken.brokers_answered) == ("PARTIAL", 2)
@@ -356,7 +364,9 @@ def test_a_name_server_that_has_just_started_is_one_problem(scripted):
             scripted(scripted_broker(empty, [])) as namesrv,
         ):
             remembered = (("b", 0, at),)
-            return await collect(ClusterTarget((namesrv,), remembered=remembered, last_name="one"))
+            return await collect(
+                ClusterTarget(name_servers=(namesrv,), remembered=remembered, last_name="one")
+            )
 
     taken = asyncio.run(main())
     assert [it.message for it in taken.problems] == ["the name server lists no broker"]
@@ -372,7 +382,7 @@ def test_a_name_server_without_brokers_leaves_the_list_to_the_next(scripted):
             scripted(scripted_broker(empty, [])) as started,
             scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv,
         ):
-            return await collect(ClusterTarget((started, namesrv)))
+            return await collect(ClusterTarget(name_servers=(started, namesrv)))
 
     taken = asyncio.run(main())
     (problem,) = taken.problems
@@ -410,7 +420,9 @@ def test_brokers_that_one_name_server_knows_are_read(scripted, order):
             scripted(scripted_broker(listing(("c", "one", c)), [])) as second,
         ):
             servers = first, second
-            taken = await collect(ClusterTarget(tuple(servers[item] for item in order)))
+            taken = await collect(
+                ClusterTarget(name_servers=tuple(servers[item] for item in order))
+            )
             return taken, servers
 
     taken, servers = asyncio.run(main())
@@ -428,7 +440,7 @@ def test_name_servers_may_differ_in_other_clusters(scripted):
                 scripted(scripted_broker(listing(("b", "one", b)), [])) as first,
                 scripted(scripted_broker(other, [])) as second,
             ):
-                return await collect(ClusterTarget((first, second), cluster="one"))
+                return await collect(ClusterTarget(name_servers=(first, second), cluster="one"))
 
     taken = asyncio.run(main())
     assert (taken.status, taken.problems, taken.brokers_expected) == ("COMPLETE", [], 1)
@@ -444,7 +456,7 @@ def test_a_broker_name_in_two_clusters_is_a_problem(scripted, wanted, status, an
         async with scripted(scripted_broker(of("b", "two"), [])) as b:
             body = listing(("b", "one", b), ("b", "two", b))
             async with scripted(scripted_broker(body, [])) as namesrv:
-                return await collect(ClusterTarget((namesrv,), cluster=wanted))
+                return await collect(ClusterTarget(name_servers=(namesrv,), cluster=wanted))
 
     taken = asyncio.run(main())
     assert (taken.status, taken.brokers_answered) == (status, answered)
@@ -464,7 +476,7 @@ def test_a_broker_that_contradicts_the_registry_is_a_problem(scripted):
         ):
             body = listing(("b", "one", b), ("c", "two", c))
             async with scripted(scripted_broker(body, [])) as namesrv:
-                return await collect(ClusterTarget((namesrv,)))
+                return await collect(ClusterTarget(name_servers=(namesrv,)))
 
     taken = asyncio.run(main())
     (problem,) = taken.problems
@@ -478,7 +490,7 @@ def test_topics_that_may_not_be_read_are_named(scripted):
     async def main():
         denied = BEHIND_A_PROXY | {202: 16, 203: 16}
         async with scripted(scripted_broker(denied, [])) as namesrv:
-            return await collect(ClusterTarget((namesrv,)))
+            return await collect(ClusterTarget(name_servers=(namesrv,)))
 
     taken = asyncio.run(main())
     assert (taken.status, taken.queue_offsets) == ("PARTIAL", [])
@@ -511,7 +523,7 @@ def test_an_acting_master_is_read():
     ],
 )
 def test_no_name_server(endpoint, reason):
-    target = ClusterTarget((endpoint,), remembered=(("broker-a", 0, "a:0"),))
+    target = ClusterTarget(name_servers=(endpoint,), remembered=(("broker-a", 0, "a:0"),))
     snapshot = collect_snapshot(target)
     assert (snapshot.status, snapshot.cluster) == ("FAILED", endpoint)
     (problem,) = snapshot.problems
@@ -524,7 +536,7 @@ def test_no_name_server(endpoint, reason):
 def test_a_broker_in_place_of_a_name_server_is_named(scripted):
     async def main():
         async with scripted(scripted_broker({106: 3}, [])) as at:
-            return await collect(ClusterTarget((at,)))
+            return await collect(ClusterTarget(name_servers=(at,)))
 
     taken = asyncio.run(main())
     (problem,) = taken.problems
@@ -533,7 +545,9 @@ def test_a_broker_in_place_of_a_name_server_is_named(scripted):
 
 
 def test_every_name_server_is_tried():
-    snapshot = collect_snapshot(ClusterTarget(("127.0.0.1:1", "127.0.0.1:2"), name="mine"))
+    snapshot = collect_snapshot(
+        ClusterTarget(name_servers=("127.0.0.1:1", "127.0.0.1:2"), name="mine")
+    )
     assert [problem.endpoint for problem in snapshot.problems] == ["127.0.0.1:1", "127.0.0.1:2"]
     assert (snapshot.status, snapshot.cluster) == ("FAILED", "mine")
 
@@ -544,7 +558,7 @@ def test_an_unreachable_name_server(scripted):
 
     async def main():
         async with scripted(silence) as endpoint:
-            return await collect(ClusterTarget((endpoint,), request_timeout=0.2))
+            return await collect(ClusterTarget(name_servers=(endpoint,), request_timeout=0.2))
 
     snapshot = asyncio.run(main())
     assert snapshot.status == "FAILED"
@@ -563,7 +577,7 @@ def test_an_unreachable_name_server_leaves_time_for_the_next(scripted):
 
     async def main():
         async with scripted(silence) as first, scripted(empty) as second:
-            return await collect(ClusterTarget((first, second), total_timeout=0.6))
+            return await collect(ClusterTarget(name_servers=(first, second), total_timeout=0.6))
 
     snapshot = asyncio.run(main())
     assert requested == [b"\0"]
@@ -585,7 +599,9 @@ def test_a_dead_name_server_costs_little_beside_one_that_responds(scripted, monk
             scripted(silence) as dead,
             scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv,
         ):
-            target = ClusterTarget((dead, namesrv), request_timeout=60, total_timeout=120)
+            target = ClusterTarget(
+                name_servers=(dead, namesrv), request_timeout=60, total_timeout=120
+            )
             return await collect(target), dead
 
     taken, dead = asyncio.run(main())

@@ -35,7 +35,7 @@ def test_expected_owners_are_the_actual_owners(cluster, tmp_path):
         timeout=180,
     )
     assert completed.returncode == 0, completed.stderr
-    topics = collect_snapshot(ClusterTarget((cluster.namesrv,))).topics
+    topics = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,))).topics
     queues = [
         (row.broker, number)
         for row in topics

@@ -26,7 +26,9 @@ BAD = [LONG, "c" * 101, " ", "%" * 90, "\u96c6" * 90, "bad\udcff"]
 @pytest.mark.parametrize("name", GOOD)
 def test_a_name_lands(tmp_path, name):
     assert fault_of_name(name) is None
-    snapshot = Snapshot(name, "remote", datetime(2026, 11, 1, tzinfo=UTC))
+    snapshot = Snapshot(
+        cluster=name, source="remote", observed_at=datetime(2026, 11, 1, tzinfo=UTC)
+    )
     land(Home.of(tmp_path), snapshot)
     assert [item.cluster for item in landed(Home.of(tmp_path))] == [name]
 
@@ -35,7 +37,10 @@ def test_a_name_lands(tmp_path, name):
 def test_a_name_is_refused_wherever_it_enters(tmp_path, monkeypatch, name):
     home = Home.of(tmp_path)
     with pytest.raises(ValueError, match="name"):
-        land(home, Snapshot(name, "remote", datetime(2026, 11, 1, tzinfo=UTC)))
+        land(
+            home,
+            Snapshot(cluster=name, source="remote", observed_at=datetime(2026, 11, 1, tzinfo=UTC)),
+        )
     with pytest.raises(SettingsError, match="TIDEMARK_CLUSTER"):
         configured(home, "127.0.0.1:1", name)
     monkeypatch.setenv("TIDEMARK_CLUSTER", name)
@@ -47,7 +52,7 @@ def test_a_name_is_refused_wherever_it_enters(tmp_path, monkeypatch, name):
 def test_a_part_that_no_folder_can_have_is_refused(tmp_path):
     at = datetime(2026, 11, 1, tzinfo=UTC)
     for part, fits in (("b" * 200, True), ("b" * 300, False)):
-        snapshot = Snapshot("c", "stats_log", at, part=part)
+        snapshot = Snapshot(cluster="c", source="stats_log", observed_at=at, part=part)
         if fits:
             land(Home.of(tmp_path), snapshot)
             continue
@@ -103,7 +108,7 @@ def test_a_name_that_a_name_server_gives_is_refused(scripted, tmp_path):  # noqa
             scripted(partial(list_one, broker)) as server,
         ):
             shared = Shared.of_home(Home.of(tmp_path))
-            take = partial(take_snapshots, shared, [Cluster((server,), deep_every=0)])
+            take = partial(take_snapshots, shared, [Cluster(namesrv=(server,), deep_every=0)])
             with pytest.raises(NeverReachedError, match=r"230 characters.*TIDEMARK_CLUSTER"):
                 await asyncio.to_thread(take)
 

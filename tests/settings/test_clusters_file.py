@@ -53,14 +53,14 @@ def test_a_whole_file(home):
     environment = {"ORDERS_ACCESS_KEY": "me", "ORDERS_SECRET_KEY": SECRET}
     remembered = (("broker-a", 0, "a:1"),)
     tls = Tls(
-        str(home.path / "ca.pem"),
-        "/etc/client.pem",
-        str(home.path / "client.key"),
+        ca=str(home.path / "ca.pem"),
+        cert="/etc/client.pem",
+        key=str(home.path / "client.key"),
         verify=False,
         server_name="brokers",
     )
     assert orders.target(remembered, environment) == ClusterTarget(
-        ("10.0.0.1:9876", "10.0.0.2:9876"),
+        name_servers=("10.0.0.1:9876", "10.0.0.2:9876"),
         name="orders",
         cluster="DefaultCluster",
         remembered=remembered,
@@ -91,8 +91,8 @@ def test_the_older_name_of_client_reports_is_read(home):
 
 def test_one_cluster_without_a_file(home):
     assert configured(home) == []
-    assert configured(home, "a:1; b:2") == [Cluster(("a:1", "b:2"))]
-    assert configured(home, "a:1", "mine") == [Cluster(("a:1",), "mine")]
+    assert configured(home, "a:1; b:2") == [Cluster(namesrv=("a:1", "b:2"))]
+    assert configured(home, "a:1", "mine") == [Cluster(namesrv=("a:1",), name="mine")]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_how_often_snapshots_are_deep(home, written, expected):
 def test_a_deep_snapshot_is_due(deep_every, minutes_ago, expected):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)
     last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
-    deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now, 3)
+    deep = Cluster(namesrv=("a:1",), deep_every=deep_every, client_reports=False).deep(last, now, 3)
     assert deep == (DeepOptions(client_reports=False, turn=3) if expected else None)
 
 
@@ -131,7 +131,7 @@ def test_which_clusters_of_the_file(home):
     assert names() == ["orders", "billing"]
     assert names("", "billing") == ["billing"]
     assert names("10.0.0.2:9876") == ["orders"], "its settings are those of the file"
-    assert configured(home, "10.9.9.9:9876") == [Cluster(("10.9.9.9:9876",))]
+    assert configured(home, "10.9.9.9:9876") == [Cluster(namesrv=("10.9.9.9:9876",))]
     with pytest.raises(SettingsError, match="no cluster 'stock', only orders, billing"):
         configured(home, "", "stock")
 
@@ -139,7 +139,7 @@ def test_which_clusters_of_the_file(home):
 def test_a_file_elsewhere(home, tmp_path):
     (tmp_path / "other.yaml").write_text("clusters: [{name: a, namesrv: 'a:1'}]")
     assert configured(home, path=str(tmp_path / "other.yaml")) == [
-        Cluster(("a:1",), "a", limits={})
+        Cluster(namesrv=("a:1",), name="a", limits={})
     ]
     with pytest.raises(SettingsError, match=r"nowhere\.yaml: cannot be read: No such file"):
         configured(home, path=str(tmp_path / "nowhere.yaml"))

@@ -65,7 +65,7 @@ def test_an_empty_password_is_refused_and_none_is_not(monkeypatch, name):
 
 
 def test_a_placeholder_of_a_broker_account_is_refused(tmp_path):
-    account = Account("clusters.yaml:3: acl", "KEY", "SECRET")
+    account = Account(place="clusters.yaml:3: acl", access_key_env="KEY", secret_key_env="SECRET")
     with pytest.raises(SettingsError, match="secret_key_env: this variable holds a placeholder"):
         account.credentials({"KEY": "reader", "SECRET": "CHANGE_ME"})
     assert account.credentials({"KEY": "reader", "SECRET": "s"}).secret_key == "s"

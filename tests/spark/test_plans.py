@@ -90,7 +90,7 @@ def of_groups(spark):
     stored = frame(spark, progress.QUEUES, observed)
     gone = UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))
     numbered = [Observation(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
-    plan = RunPlan(WINDOW, unreachable=(gone,), observations=tuple(numbered))
+    plan = RunPlan(window=WINDOW, unreachable=(gone,), observations=tuple(numbered))
     reader = reader_of(spark, plan)
     return with_health(
         groups(stored.where(inside(WINDOW)), frames(spark), reader.unreachable(), WINDOW),
@@ -171,11 +171,17 @@ def compiling(spark, session_home):
 def planned(at):
     """Return the run plan that computes the snapshot of a minute, with the snapshot before."""
     snapshot = LoadedSnapshot(
-        snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"})
+        snapshot_id=snapshot_id(at),
+        cluster="lab",
+        observed_at=minute(at),
+        status="COMPLETE",
+        brokers_read=frozenset({"broker-a"}),
     )
     numbers = (Observation(snapshot_id(at), 1, {snapshot_id(at): 0}),)
     before = (snapshot_id(at - 1),)
-    return RunPlan(minutes(at, at + 1), (snapshot,), previous=before, observations=numbers)
+    return RunPlan(
+        window=minutes(at, at + 1), snapshots=(snapshot,), previous=before, observations=numbers
+    )
 
 
 def stored_queues(spark, at):

@@ -37,11 +37,8 @@ def rows_of(
         "topic": "orders",
         "broker": "broker-a",
     }
-    names = table.column_names
-    for row in rows:
-        assert not set(row) - set(names), f"{table.name} has no column {set(row) - set(names)}"
-    full = [{name: (given | dict(row)).get(name) for name in names} for row in rows]
-    return pa.Table.from_pylist(full, schema=table.arrow_schema())
+    of_table = {name: value for name, value in given.items() if name in table.column_names}
+    return table.arrow_table(of_table | dict(row) for row in rows)
 
 
 def group(name: str, **columns: Any) -> dict[str, Any]:

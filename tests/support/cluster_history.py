@@ -64,7 +64,7 @@ COMPUTED = (
 """The tables that a recomputation must give again, row by row."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Minute:
     """One snapshot of the past, with its faults.
 
@@ -92,18 +92,18 @@ REBALANCED_AT = 30.0
 """From this minute on, one member of g-fast holds every queue."""
 
 PAST = (
-    Minute(2),
-    Minute(5),
-    Minute(9, unreachable="broker-b"),
-    Minute(40),
-    Minute(60, deep=False),
-    Minute(65),
-    Minute(67, impossible=True),
-    Minute(115, corrupt=True),
-    Minute(121, unreachable="broker-b"),
-    Minute(122, broken=True),
-    Minute(150),
-    Minute(179.999),
+    Minute(at=2),
+    Minute(at=5),
+    Minute(at=9, unreachable="broker-b"),
+    Minute(at=40),
+    Minute(at=60, deep=False),
+    Minute(at=65),
+    Minute(at=67, impossible=True),
+    Minute(at=115, corrupt=True),
+    Minute(at=121, unreachable="broker-b"),
+    Minute(at=122, broken=True),
+    Minute(at=150),
+    Minute(at=179.999),
 )
 """Three hours: gaps, a broker unreachable twice, a topic created again, rows that cannot be."""
 
@@ -138,9 +138,13 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
             if minute.deep:
                 _deep(made, broker, minute.at)
         else:
-            made.brokers.append(Broker(broker, 0, address))
+            made.brokers.append(Broker(broker=broker, broker_id=0, address=address))
             reason = "no response within 3.0 s"
-            made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, reason))
+            made.problems.append(
+                Problem(
+                    endpoint=address, operation="GET_ALL_CONSUMER_OFFSET", code=None, message=reason
+                )
+            )
     made.clients += _clients(minute.deep)
     if minute.deep:
         made.client_queues += _queues_of_fast(minute.at)
@@ -157,9 +161,9 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
     at = made.observed_at
     made.brokers.append(
         Broker(
-            broker,
-            0,
-            address,
+            broker=broker,
+            broker_id=0,
+            address=address,
             version="V5_3_3",
             role="ASYNC_MASTER",
             disk_ratio=0.4,
@@ -175,28 +179,108 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
     )
     retry = "%RETRY%g-fast"
     made.topics += [
-        Topic(broker, "orders", QUEUES, QUEUES, 6, "NORMAL", "normal"),
-        Topic(broker, "silence", 1, 1, 6, "NORMAL", "normal"),
-        Topic(broker, retry, 1, 1, 6, None, "retry"),
+        Topic(
+            broker=broker,
+            topic="orders",
+            read_queues=QUEUES,
+            write_queues=QUEUES,
+            perm=6,
+            message_type="NORMAL",
+            kind="normal",
+        ),
+        Topic(
+            broker=broker,
+            topic="silence",
+            read_queues=1,
+            write_queues=1,
+            perm=6,
+            message_type="NORMAL",
+            kind="normal",
+        ),
+        Topic(
+            broker=broker,
+            topic=retry,
+            read_queues=1,
+            write_queues=1,
+            perm=6,
+            message_type=None,
+            kind="retry",
+        ),
     ]
     made.consumer_groups += [
-        ConsumerGroup(broker, group, True, 16, 1, False, False)
+        ConsumerGroup(
+            broker=broker,
+            consumer_group=group,
+            consume_enable=True,
+            retry_max_times=16,
+            which_broker_when_slow=1,
+            consume_orderly=False,
+            system=False,
+        )
         for group in ("g-fast", "g-slow", "g-hung", "g-gone")
     ]
     made.queue_offsets += [
-        QueueOffset(broker, "silence", 0, 0, 0),
-        QueueOffset(broker, retry, 0, 0, 7, at - timedelta(minutes=1)),
-        QueueOffset(broker, "%DLQ%g-fast", 0, 1, 4, at - timedelta(minutes=2)),
-        QueueOffset(broker, "RMQ_SYS_TRACE_TOPIC", 0, 0, 9, at),
+        QueueOffset(broker=broker, topic="silence", queue_id=0, min_offset=0, max_offset=0),
+        QueueOffset(
+            broker=broker,
+            topic=retry,
+            queue_id=0,
+            min_offset=0,
+            max_offset=7,
+            newest_stored_at=at - timedelta(minutes=1),
+        ),
+        QueueOffset(
+            broker=broker,
+            topic="%DLQ%g-fast",
+            queue_id=0,
+            min_offset=1,
+            max_offset=4,
+            newest_stored_at=at - timedelta(minutes=2),
+        ),
+        QueueOffset(
+            broker=broker,
+            topic="RMQ_SYS_TRACE_TOPIC",
+            queue_id=0,
+            min_offset=0,
+            max_offset=9,
+            newest_stored_at=at,
+        ),
     ]
     made.consumer_offsets += [
-        ConsumerOffset(broker, "g-fast", retry, 0, None, 5, 6, "consume_stats"),
-        ConsumerOffset(broker, "TOOLS_CONSUMER", "orders", 0, None, 5, 6, "consume_stats"),
+        ConsumerOffset(
+            broker=broker,
+            consumer_group="g-fast",
+            topic=retry,
+            queue_id=0,
+            client_id=None,
+            consumer_offset=5,
+            pull_offset=6,
+            pull_source="consume_stats",
+        ),
+        ConsumerOffset(
+            broker=broker,
+            consumer_group="TOOLS_CONSUMER",
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=5,
+            pull_offset=6,
+            pull_source="consume_stats",
+        ),
     ]
     for queue_id in range(QUEUES):
         low, high = offsets(minute, broker, queue_id)
         newest = at - timedelta(milliseconds=700)
-        made.queue_offsets.append(QueueOffset(broker, "orders", queue_id, low, high, newest))
+        made.queue_offsets.append(
+            QueueOffset(
+                broker=broker,
+                topic="orders",
+                queue_id=queue_id,
+                min_offset=low,
+                max_offset=high,
+                newest_stored_at=newest,
+            )
+        )
         read = {
             "g-fast": (high - queue_id % 2, high),
             "g-slow": (low + (high - low) // 2, high - 3),
@@ -205,18 +289,27 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
             "g-gone": (GONE_AT, None),
         }
         made.consumer_offsets += [
-            ConsumerOffset(broker, group, "orders", queue_id, None, committed, pulled, source)
+            ConsumerOffset(
+                broker=broker,
+                consumer_group=group,
+                topic="orders",
+                queue_id=queue_id,
+                client_id=None,
+                consumer_offset=committed,
+                pull_offset=pulled,
+                pull_source=source,
+            )
             for group, (committed, pulled) in read.items()
             for source in [None if pulled is None else "consume_stats"]
         ]
         made.consumer_offsets.append(
             ConsumerOffset(
-                broker,
-                "g-broadcast",
-                "orders",
-                queue_id,
-                None,
-                high - 2,
+                broker=broker,
+                consumer_group="g-broadcast",
+                topic="orders",
+                queue_id=queue_id,
+                client_id=None,
+                consumer_offset=high - 2,
                 offset_store="broker_broadcast",
             )
         )
@@ -228,40 +321,100 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
     committed = low + (high - low) // 2
     client = "10.0.1.0@g-slow"
     made.client_queues.append(
-        ClientQueue("g-slow", client, "orders", broker, 0, committed, committed, high - 4, 9, 1)
+        ClientQueue(
+            consumer_group="g-slow",
+            client_id=client,
+            topic="orders",
+            broker=broker,
+            queue_id=0,
+            commit_offset=committed,
+            cached_min_offset=committed,
+            cached_max_offset=high - 4,
+            cached_messages=9,
+            cached_mib=1,
+        )
     )
-    made.consume_stats.append(ConsumeStatsSample(broker, "g-slow", "orders", 0, committed, high))
-    made.broker_metrics.append(BrokerMetric(broker, "g-slow", "orders", ready=0))
+    made.consume_stats.append(
+        ConsumeStatsSample(
+            broker=broker,
+            consumer_group="g-slow",
+            topic="orders",
+            queue_id=0,
+            consumer_offset=committed,
+            max_offset=high,
+        )
+    )
+    made.broker_metrics.append(
+        BrokerMetric(broker=broker, consumer_group="g-slow", topic="orders", ready=0)
+    )
     made.topic_metrics.append(TopicMetric(broker, "orders", timing_messages=0))
     if broker == "broker-a":
         made.client_topics.append(
-            ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)
+            ClientTopic(
+                consumer_group="g-slow",
+                client_id=client,
+                topic="orders",
+                pull_rt_ms=3.5,
+                pull_tps=6.0,
+                consume_rt_ms=120.0,
+                consume_ok_tps=2.0,
+                consume_failed_tps=0.0,
+                consume_failed_last_hour=0,
+            )
         )
         # A slave that serves g-slow: its master knows nothing of it.
         made.broker_stats += [
             BrokerStats(
-                broker,
-                1,
-                "GROUP_GET_NUMS",
-                "orders@g-slow",
-                "orders",
-                "g-slow",
-                window,
-                90,
-                1.5,
-                3.0,
+                broker=broker,
+                broker_id=1,
+                stats_name="GROUP_GET_NUMS",
+                stats_key="orders@g-slow",
+                topic="orders",
+                consumer_group="g-slow",
+                stats_window=window,
+                sum=90,
+                tps=1.5,
+                avgpt=3.0,
             )
             for window in ("minute", "hour")
         ]
     made.broker_stats += [
-        BrokerStats(broker, 0, "TOPIC_PUT_NUMS", "orders", "orders", None, "minute", 180, 3.0, 1.0),
         BrokerStats(
-            broker, 0, "GROUP_GET_NUMS", "orders@g-slow", "orders", "g-slow", "hour", 60, 0.1, 2.0
+            broker=broker,
+            broker_id=0,
+            stats_name="TOPIC_PUT_NUMS",
+            stats_key="orders",
+            topic="orders",
+            consumer_group=None,
+            stats_window="minute",
+            sum=180,
+            tps=3.0,
+            avgpt=1.0,
+        ),
+        BrokerStats(
+            broker=broker,
+            broker_id=0,
+            stats_name="GROUP_GET_NUMS",
+            stats_key="orders@g-slow",
+            topic="orders",
+            consumer_group="g-slow",
+            stats_window="hour",
+            sum=60,
+            tps=0.1,
+            avgpt=2.0,
         ),
     ]
     # Every third message has tag A.
     made.queue_tags += [
-        QueueTag(broker, "orders", 0, position, 65 if position % 3 == 0 else 67, 4096, 200)
+        QueueTag(
+            broker=broker,
+            topic="orders",
+            queue_id=0,
+            position=position,
+            tags_code=65 if position % 3 == 0 else 67,
+            physical_offset=4096,
+            size=200,
+        )
         for position in range(committed, committed + 30)
     ]
 
@@ -276,7 +429,14 @@ def _queues_of_fast(minute: float) -> Iterator[ClientQueue]:
         for queue_id in range(QUEUES):
             _, high = offsets(minute, broker, queue_id)
             client = f"10.0.1.{number}@g-fast"
-            yield ClientQueue("g-fast", client, "orders", broker, queue_id, high)
+            yield ClientQueue(
+                consumer_group="g-fast",
+                client_id=client,
+                topic="orders",
+                broker=broker,
+                queue_id=queue_id,
+                commit_offset=high,
+            )
 
 
 def _clients(deep: bool) -> Iterator[Client]:
@@ -290,18 +450,23 @@ def _clients(deep: bool) -> Iterator[Client]:
         reports = deep and group in ("g-fast", "g-slow")
         for number in range(count):
             yield Client(
-                group,
-                f"10.0.1.{number}@{group}",
-                f"10.0.1.{number}:40000",
-                "JAVA",
-                "V5_3_3",
-                "CONSUME_PASSIVELY",
-                model,
-                "CONSUME_FROM_LAST_OFFSET",
+                consumer_group=group,
+                client_id=f"10.0.1.{number}@{group}",
+                client_address=f"10.0.1.{number}:40000",
+                language="JAVA",
+                version="V5_3_3",
+                consume_type="CONSUME_PASSIVELY",
+                message_model=model,
+                consume_from_where="CONSUME_FROM_LAST_OFFSET",
                 thread_count=20 if reports else None,
                 allocation_strategy="AVG" if reports else None,
                 subscriptions=[
-                    Subscription(topic, "TAG", f"A||B{number}" if reports else "*", [])
+                    Subscription(
+                        topic=topic,
+                        expression_type="TAG",
+                        expression=f"A||B{number}" if reports else "*",
+                        tags=[],
+                    )
                     for topic in topics
                 ],
                 subscriptions_source="client" if reports else "group",

@@ -14,10 +14,10 @@ def catalog_in(uri: str, bucket: Bucket, folder: str = "", kind: str = "sql") ->
         kind: ``sql`` | ``rest``.
     """
     return CatalogSettings(
-        kind,
-        uri,
-        f"s3://lake/{folder}warehouse",
-        ObjectStore(bucket.endpoint, path_style=True),
+        type=kind,
+        uri=uri,
+        warehouse=f"s3://lake/{folder}warehouse",
+        store=ObjectStore(bucket.endpoint, path_style=True),
         landing=f"s3://lake/{folder}landing",
     )
 

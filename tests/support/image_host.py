@@ -34,7 +34,7 @@ OPERATOR = "operator"
 """Whoever runs a command to its end: on another host than all services."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Host:
     """A host of the compose file's containers: PostgreSQL, a bucket, and a home for each.
 
@@ -180,7 +180,7 @@ def host(programs: Path, uri: str, namesrv: str, store: Bucket) -> Iterator[Host
     }
     if java := os.environ.get("JAVA_HOME"):
         environment["JAVA_HOME"] = java
-    made = Host(folder, programs, environment, ports)
+    made = Host(folder=folder, programs=programs, environment=environment, ports=ports)
     try:
         yield made
     finally:

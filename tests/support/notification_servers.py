@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Any
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Webhook:
     """A real HTTP server that keeps received requests and responds as configured.
 
@@ -59,7 +59,7 @@ def serve() -> Iterator[Webhook]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hook = Webhook(f"json://user:s3cret-pass@127.0.0.1:{server.server_port}/t0ken-in-path")
+    hook = Webhook(url=f"json://user:s3cret-pass@127.0.0.1:{server.server_port}/t0ken-in-path")
     with _running(server):
         yield hook
 

@@ -87,7 +87,7 @@ DONE = {"status": "DELIVERED", "attempts": 1, "delivered_at": minute(1)}
 
 
 def notification(one: Incident, number: int = 0) -> Notification:
-    return Notification(one, one.transitions[number])
+    return Notification(incident=one, transition=one.transitions[number])
 
 
 def clock(number: float) -> Callable[[], datetime]:

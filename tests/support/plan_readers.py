@@ -18,4 +18,4 @@ def reader_of(spark: SparkSession, plan: RunPlan) -> Reader:
 
 def reader_with(spark: SparkSession, window: Window | None = None, **parts: Any) -> Reader:
     """Return the reader of a plan with these parts, and a minute as window unless one is given."""
-    return reader_of(spark, RunPlan(window or minutes(0, 1), **parts))
+    return reader_of(spark, RunPlan(window=window or minutes(0, 1), **parts))

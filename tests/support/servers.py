@@ -47,7 +47,7 @@ class Bucket:
     credentials: dict[str, str]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Server:
     """A server that a test may take away for a while.
 
@@ -147,7 +147,11 @@ def _postgresql(
 
     # The signal also ends connections that are still open.
     made = Server(
-        server, messages, lambda: called("pg_isready", "-d", "postgres"), place, signal.SIGINT
+        command=server,
+        log=messages,
+        ready=lambda: called("pg_isready", "-d", "postgres"),
+        folder=place,
+        ended_by=signal.SIGINT,
     )
     try:
         made.start()
@@ -191,7 +195,9 @@ def object_store_server(folder: Path) -> Iterator[tuple[Bucket, Server]]:
     command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += ["-jar", str(jar), "--properties", str(properties)]
     endpoint = f"http://127.0.0.1:{port}"
-    made = Server(command, folder / "log", lambda: _answers(endpoint), folder)
+    made = Server(
+        command=command, log=folder / "log", ready=lambda: _answers(endpoint), folder=folder
+    )
     try:
         made.start()
         yield Bucket(endpoint, bucket, key), made

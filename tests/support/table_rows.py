@@ -37,19 +37,16 @@ def minutes(first: float, last: float) -> Window:
 
 def arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """The rows with all columns of the table; ``at`` stands for a snapshot's minute after noon."""
+    given = {"cluster": CLUSTER, "broker": "broker-a"}
+    place = {name: value for name, value in given.items() if name in table.column_names}
     full = []
     for row in rows:
         row = dict(row)
         if "at" in row:
             at = row.pop("at")
             row = {"observed_at": minute(at), "snapshot_id": snapshot_id(at)} | row
-        unknown = set(row) - set(table.column_names)
-        assert not unknown, f"{table.name} has no column {unknown}"
-        full.append({"cluster": CLUSTER, "broker": "broker-a"} | row)
-    names = table.column_names
-    return pa.Table.from_pylist(
-        [{name: row.get(name) for name in names} for row in full], schema=table.arrow_schema()
-    )
+        full.append(place | row)
+    return table.arrow_table(full)
 
 
 def frame(spark: SparkSession, table: Table, rows: Sequence[Mapping[str, Any]]) -> DataFrame:

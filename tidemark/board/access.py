@@ -117,7 +117,7 @@ class Person:
     may_act: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Login:
     """How users are authenticated. Its secrets are never shown.
 

@@ -16,9 +16,9 @@ from tidemark.model.health import Health
 from tidemark.rocketmq.names import DLQ_PREFIX
 
 DEAD_LETTERS = Table(
-    "board.dead_letters",
-    "One row per group with a dead-letter topic, or with messages to try again.",
-    (
+    name="board.dead_letters",
+    comment="One row per group with a dead-letter topic, or with messages to try again.",
+    columns=(
         raw.CLUSTER,
         raw.CONSUMER_GROUP,
         Column("topic", STRING, "its dead-letter topic; NULL where it has none"),

@@ -27,7 +27,7 @@ GAP = 3
 """Observations further apart than this many usual distances have a gap between them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """Points in order of time.
 
@@ -74,7 +74,12 @@ def series(
     values = {name: _known(rows[name]) for name in columns}
     largest = {name: _known(rows[most + name]) for name in columns} if most else values
     longest = GAP * usual_distance(instants)
-    made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
+    made = Series(
+        step=step,
+        instants=[],
+        last={name: [] for name in columns},
+        maximum={name: [] for name in columns},
+    )
     before: datetime | None = None
     for place, at in enumerate(instants):
         point = at if step is None else _floor(at, step)

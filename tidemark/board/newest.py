@@ -92,7 +92,7 @@ RESOLVED_REACH = timedelta(days=30)
 """Time for which an incident stays in memory after its resolution."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Newest:
     """The newest rows of every table that the board shows.
 
@@ -153,7 +153,12 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
     incidents = rows[alerting.INCIDENTS.name]
     rows[alerting.INCIDENTS.name] = _incidents_until(incidents, at, known.of(alerting.INCIDENTS))
     is_loaded = raw.SNAPSHOTS.name in changed
-    return Newest(at, rows, dict(versions), _ahead(lake, now) if is_loaded else known.ahead)
+    return Newest(
+        at=at,
+        rows=rows,
+        versions=dict(versions),
+        ahead=_ahead(lake, now) if is_loaded else known.ahead,
+    )
 
 
 def until(rows: pa.Table, at: Mapping[str, datetime]) -> pa.Table:
@@ -280,7 +285,7 @@ def _without_raw_rows(computed: pa.Table, loaded: pa.ChunkedArray) -> pa.Table:
     is_loaded = pc.is_in(computed["snapshot_id"], value_set=loaded.combine_chunks())  # pyright: ignore
     rows = computed.filter(pc.invert(is_loaded)).to_pylist()  # pyright: ignore
     of_clusters = [row for row in rows if row["snapshot_id"].endswith(f"Z-{row['cluster']}")]
-    return pa.Table.from_pylist(of_clusters, schema=raw.SNAPSHOTS.arrow_schema())
+    return raw.SNAPSHOTS.arrow_table(of_clusters)
 
 
 def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetime) -> pa.Table:

@@ -70,9 +70,7 @@ def _incidents(lake: Lake, instant: datetime) -> pa.Table:
     """Return the incidents that had opened by an instant, as they were then."""
     table = alerting.INCIDENTS
     rows = lake.read(table, earlier_than("opened_at", instant + MICROSECOND))
-    return pa.Table.from_pylist(
-        [row_as_of(row, instant) for row in rows.to_pylist()], schema=table.arrow_schema()
-    )
+    return table.arrow_table(row_as_of(row, instant) for row in rows.to_pylist())
 
 
 class History:

@@ -21,9 +21,9 @@ _OF_TOPICS = tuple(column for column in progress.TOPICS.columns if column.name i
 """Columns of ``progress.topics``; NULL of system topics, which have no row there."""
 
 TOPICS = Table(
-    "board.topics",
-    "One row per topic at the newest snapshot, over all brokers.",
-    (
+    name="board.topics",
+    comment="One row per topic at the newest snapshot, over all brokers.",
+    columns=(
         raw.CLUSTER,
         raw.TOPIC,
         raw.OBSERVED_AT,

@@ -299,7 +299,7 @@ SECONDS = 60.0
 """Longest time of a check: servers that respond do so within seconds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """A check of `tidemark doctor`, which prints one line for it.
 

@@ -34,7 +34,7 @@ FIRST_TICK_SECONDS = 300
 """Longest wait for the first tick, which the schedule starts within a minute."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Demo:
     """A running demo.
 
@@ -119,7 +119,7 @@ def _running(
             run_services.down(home)
             raise
     dagster = DagsterProcesses(home=home, running=processes)
-    running = Demo(settings, cluster, port, dagster)
+    running = Demo(settings=settings, cluster=cluster, port=port, dagster=dagster)
     try:
         report("starting the workload, a group of every kind")
         cluster.start_workload("all")

@@ -86,7 +86,7 @@ def shortened(target: str) -> str:
     return f"{text[:100].decode(errors='ignore')}-{sha256(text).hexdigest()[:16]}"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Memory:
     """The memory of one configured cluster.
 
@@ -134,15 +134,24 @@ class Memory:
                 datetime.fromisoformat(text) if (text := content.get(at)) else None
                 for at in ("deep_at", "collected_at")
             )
-            taken = (collected_at, content.get("every"), content.get("collector"))
-            turns = int(content.get("deep_turns", 0))
             copies = {
                 address: (int(copied), int(late))
                 for address, (copied, late) in content.get("copies", {}).items()
             }
-            return cls(state, name, content["cluster"], brokers, deep_at, turns, *taken, copies)
+            return cls(
+                state=state,
+                name=name,
+                cluster=content["cluster"],
+                brokers=brokers,
+                deep_at=deep_at,
+                deep_turns=int(content.get("deep_turns", 0)),
+                collected_at=collected_at,
+                every=content.get("every"),
+                collector=content.get("collector"),
+                copies=copies,
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
-            return cls(state, name)
+            return cls(state=state, name=name)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
         """Return the brokers that responded within the last 24 hours.

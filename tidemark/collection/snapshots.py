@@ -291,6 +291,12 @@ def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
 
 
 def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:
-    problem = Problem(cluster.namesrv[0], operation, None, message)
+    problem = Problem(endpoint=cluster.namesrv[0], operation=operation, code=None, message=message)
     started = whole_milliseconds(started)
-    return Snapshot("", SnapshotSource.REMOTE, started, datetime.now(UTC), problems=[problem])
+    return Snapshot(
+        cluster="",
+        source=SnapshotSource.REMOTE,
+        observed_at=started,
+        finished_at=datetime.now(UTC),
+        problems=[problem],
+    )

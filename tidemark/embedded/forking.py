@@ -48,7 +48,7 @@ class ForkServerError(Exception):
     """The server did not start, or ended under a run; one line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ForkServer(Service):
     """A started server.
 
@@ -187,7 +187,7 @@ def _start(home: Home) -> ForkServer:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return ForkServer(process.pid, start_of(process.pid), str(path))
+    return ForkServer(pid=process.pid, created=start_of(process.pid), socket=str(path))
 
 
 def _request(

@@ -74,7 +74,11 @@ class SyntheticCluster:
         for broker, address in BROKERS.items():
             made.brokers.append(
                 Broker(
-                    *(broker, 0, address, "V5_3_3", "ASYNC_MASTER"),
+                    broker=broker,
+                    broker_id=0,
+                    address=address,
+                    version="V5_3_3",
+                    role="ASYNC_MASTER",
                     disk_ratio=0.4,
                     retention_hours=72,
                     config={"brokerName": broker},
@@ -91,18 +95,59 @@ class SyntheticCluster:
         end = 10_000 + PRODUCED * number
         newest = made.observed_at - timedelta(milliseconds=700)
         for topic in self._topic_names():
-            made.topics.append(Topic(broker, topic, QUEUES, QUEUES, 6, "NORMAL", "normal"))
+            made.topics.append(
+                Topic(
+                    broker=broker,
+                    topic=topic,
+                    read_queues=QUEUES,
+                    write_queues=QUEUES,
+                    perm=6,
+                    message_type="NORMAL",
+                    kind="normal",
+                )
+            )
             made.queue_offsets += [
-                QueueOffset(broker, topic, queue, 0, end + queue, newest) for queue in range(QUEUES)
+                QueueOffset(
+                    broker=broker,
+                    topic=topic,
+                    queue_id=queue,
+                    min_offset=0,
+                    max_offset=end + queue,
+                    newest_stored_at=newest,
+                )
+                for queue in range(QUEUES)
             ]
         for group in self._group_names():
             retry = f"%RETRY%{group}"
-            made.consumer_groups.append(ConsumerGroup(broker, group, True, 16, 1, False, False))
-            made.queue_offsets.append(QueueOffset(broker, retry, 0, 0, 3, newest))
+            made.consumer_groups.append(
+                ConsumerGroup(
+                    broker=broker,
+                    consumer_group=group,
+                    consume_enable=True,
+                    retry_max_times=16,
+                    which_broker_when_slow=1,
+                    consume_orderly=False,
+                    system=False,
+                )
+            )
+            made.queue_offsets.append(
+                QueueOffset(
+                    broker=broker,
+                    topic=retry,
+                    queue_id=0,
+                    min_offset=0,
+                    max_offset=3,
+                    newest_stored_at=newest,
+                )
+            )
             # Some lag behind more than the last snapshot, so that messages are dated by history.
             made.consumer_offsets += [
                 ConsumerOffset(
-                    *(broker, group, topic, queue, None),
+                    broker=broker,
+                    consumer_group=group,
+                    topic=topic,
+                    queue_id=queue,
+                    client_id=None,
                     consumer_offset=end - PRODUCED * (queue % 4),
                     pull_offset=end,
                     pull_source="consume_stats",
@@ -116,36 +161,79 @@ class SyntheticCluster:
         group, topic, end = self._group_names()[0], self._topic_names()[0], 10_000
         client, key = f"192.0.2.10@{group}", f"{topic}@{group}"
         made.client_queues += [
-            ClientQueue(group, client, topic, broker, queue, end, end, end + 9, 9, 1)
+            ClientQueue(
+                consumer_group=group,
+                client_id=client,
+                topic=topic,
+                broker=broker,
+                queue_id=queue,
+                commit_offset=end,
+                cached_min_offset=end,
+                cached_max_offset=end + 9,
+                cached_messages=9,
+                cached_mib=1,
+            )
             for queue in range(QUEUES)
         ]
-        made.client_topics.append(ClientTopic(group, client, topic, 3.5, 6.0, 12.0, 6.0, 0.0, 0))
+        made.client_topics.append(
+            ClientTopic(
+                consumer_group=group,
+                client_id=client,
+                topic=topic,
+                pull_rt_ms=3.5,
+                pull_tps=6.0,
+                consume_rt_ms=12.0,
+                consume_ok_tps=6.0,
+                consume_failed_tps=0.0,
+                consume_failed_last_hour=0,
+            )
+        )
         made.broker_stats += [
-            BrokerStats(broker, 0, name, key, topic, group, "minute", 60, 1.0, 1.0)
+            BrokerStats(
+                broker=broker,
+                broker_id=0,
+                stats_name=name,
+                stats_key=key,
+                topic=topic,
+                consumer_group=group,
+                stats_window="minute",
+                sum=60,
+                tps=1.0,
+                avgpt=1.0,
+            )
             for name, key, topic, group in (
                 ("TOPIC_PUT_NUMS", topic, topic, None),
                 ("GROUP_GET_NUMS", key, topic, group),
             )
         ]
         made.queue_tags += [
-            QueueTag(broker, topic, 0, end + position, 65, 4096, 200) for position in range(8)
+            QueueTag(
+                broker=broker,
+                topic=topic,
+                queue_id=0,
+                position=end + position,
+                tags_code=65,
+                physical_offset=4096,
+                size=200,
+            )
+            for position in range(8)
         ]
 
     def _clients(self, *, deep: bool) -> Iterator[Client]:
         for group in self._group_names():
             yield Client(
-                group,
-                f"192.0.2.10@{group}",
-                "192.0.2.10:40000",
-                "JAVA",
-                "V5_3_3",
-                "CONSUME_PASSIVELY",
-                "CLUSTERING",
-                "CONSUME_FROM_LAST_OFFSET",
+                consumer_group=group,
+                client_id=f"192.0.2.10@{group}",
+                client_address="192.0.2.10:40000",
+                language="JAVA",
+                version="V5_3_3",
+                consume_type="CONSUME_PASSIVELY",
+                message_model="CLUSTERING",
+                consume_from_where="CONSUME_FROM_LAST_OFFSET",
                 thread_count=20 if deep else None,
                 allocation_strategy="AVG" if deep else None,
                 subscriptions=[
-                    Subscription(topic, "TAG", "*", [])
+                    Subscription(topic=topic, expression_type="TAG", expression="*", tags=[])
                     for topic in (*self._topic_names(), f"%RETRY%{group}")
                 ],
                 subscriptions_source="client" if deep else "group",

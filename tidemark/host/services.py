@@ -25,7 +25,7 @@ class NotStartedError(Exception):
     """A process did not come up; the text states its end in a few words."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Service(ABC):
     """A started process; each kind of service adds its own fields.
 

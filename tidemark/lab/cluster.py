@@ -34,7 +34,7 @@ TLS = "tls"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Broker:
     """A broker of a lab.
 
@@ -181,7 +181,13 @@ class LabCluster:
     def brokers(self) -> list[Broker]:
         """Every broker, masters first, whether it runs or not."""
         return [
-            Broker(node.name, node.broker, node.broker_id or 0, node.address, self.pid(node.name))
+            Broker(
+                name=node.name,
+                broker=node.broker,
+                broker_id=node.broker_id or 0,
+                address=node.address,
+                pid=self.pid(node.name),
+            )
             for node in self.nodes
             if node.broker is not None
         ]

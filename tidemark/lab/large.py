@@ -18,7 +18,7 @@ SEND_MESSAGE, HEART_BEAT = 10, 34
 """Request codes that only a lab may send; the client of `rocketmq` refuses them."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Large:
     """Size of a large cluster, of which every broker has all topics and groups.
 

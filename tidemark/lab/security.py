@@ -27,7 +27,11 @@ def security(folder: Path) -> Security:
     """Return account and TLS settings for clients of a secure lab with that folder."""
     return Security(
         ACCOUNT,
-        Tls(str(folder / "ca.pem"), str(folder / "client.pem"), str(folder / "client.key")),
+        Tls(
+            ca=str(folder / "ca.pem"),
+            cert=str(folder / "client.pem"),
+            key=str(folder / "client.key"),
+        ),
     )
 
 

@@ -105,7 +105,13 @@ def _copied(lake: Lake, folder: Path, known: Mapping[str, Proof], report: Report
         if text is not None:
             write(unfinished / "state" / name, text.encode())
     _copy_home(lake.home, unfinished / "home")
-    return Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
+    return Contents(
+        program=version("tidemark"),
+        version=VERSION,
+        warehouse=lake.config.python["warehouse"],
+        tables=places,
+        files=files,
+    )
 
 
 def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:

@@ -35,7 +35,7 @@ class BackupError(Exception):
     """A backup cannot be made or restored; one line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contents:
     """The contents of a backup, as its file ``backup.json`` states them.
 

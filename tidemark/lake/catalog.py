@@ -396,6 +396,4 @@ def _keys(table: Table, rows: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 
 def _arrow(table: Table, rows: pa.Table | list[dict[str, Any]]) -> pa.Table:
-    if isinstance(rows, pa.Table):
-        return rows
-    return pa.Table.from_pylist(rows, schema=table.arrow_schema())
+    return rows if isinstance(rows, pa.Table) else table.arrow_table(rows)

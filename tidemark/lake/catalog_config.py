@@ -42,7 +42,7 @@ _PLACE = re.compile(f"{S3}[^/]|{FILE}/")
 """Beginnings of a place of files; without a bucket the libraries name no setting."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CatalogConfig:
     """Settings to reach the catalog from Python and from Spark.
 
@@ -112,7 +112,15 @@ class CatalogConfig:
             spark |= _spark_store(settings.store)
             drivers.append("s3")
         landing = Landing.of(home, settings)
-        return cls(python, spark, tuple(drivers), place, database, password, landing)
+        return cls(
+            python=python,
+            spark=spark,
+            drivers=tuple(drivers),
+            place=place,
+            database=database,
+            password=password,
+            landing=landing,
+        )
 
     @property
     def shared(self) -> Shared | None:

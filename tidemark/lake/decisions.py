@@ -22,7 +22,7 @@ DROPPED = "dropped"
 UNDONE = "undone"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuarantinedRow:
     """A row of ``quality.quarantine``; its columns are described there."""
 
@@ -63,7 +63,7 @@ class QuarantinedRow:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decision(QuarantinedRow):
     """A row of ``quality.decisions``; its columns are described there."""
 

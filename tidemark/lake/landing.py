@@ -48,7 +48,7 @@ _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
 _ESCAPED = re.compile(r"%([0-7][0-9A-F])")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, kw_only=True)
 class Landed:
     """A landed snapshot, as its folder names it.
 
@@ -276,7 +276,15 @@ def _in_folder(landing: Landing, parent: PurePath, cluster: str) -> list[Landed]
         match = _SNAPSHOT_ID.fullmatch(name)
         observed_at = _instant(match[1]) if match else None
         if observed_at is not None:
-            result.append(Landed(observed_at, _named(name), cluster, parent / name, landing))
+            result.append(
+                Landed(
+                    observed_at=observed_at,
+                    snapshot_id=_named(name),
+                    cluster=cluster,
+                    path=parent / name,
+                    landing=landing,
+                )
+            )
     return result
 
 

@@ -49,7 +49,7 @@ class StructureError(Exception):
     """A landed file does not have the structure of its table."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Loaded:
     """The result of a load.
 
@@ -342,7 +342,7 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
         "problems": [{"endpoint": "landing", "operation": "LOAD", "code": None, "message": reason}],
         "brokers_read": [],
     }
-    return pa.Table.from_pylist([row], schema=raw.SNAPSHOTS.arrow_schema())
+    return raw.SNAPSHOTS.arrow_table([row])
 
 
 def _present(lake: Lake, items: Sequence[Landed]) -> set[str]:

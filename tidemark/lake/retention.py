@@ -101,7 +101,7 @@ TRUSTED = timedelta(days=1)
 """Time after the newest snapshot up to which a clock is trusted for the removal of rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Retention:
     """Days that rows are kept.
 

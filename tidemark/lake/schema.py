@@ -4,9 +4,10 @@ Arrow types are the one type language of the declarations: Arrow, Iceberg, Spark
 to people are all derived from them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
@@ -38,7 +39,7 @@ class Column:
     comment: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """One table of the contract.
 
@@ -84,6 +85,18 @@ class Table:
             pa.field(column.name, column.type, metadata={"doc": column.comment})
             for column in self.columns
         )
+
+    def arrow_table(self, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """Return rows as an Arrow table of this schema; columns that a row lacks are NULL.
+
+        Raises:
+            ValueError: a row has a column that is not declared, which Arrow alone would ignore.
+        """
+        listed = list(rows)
+        unknown = {name for row in listed for name in row}.difference(self.column_names)
+        if unknown:
+            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+        return pa.Table.from_pylist(listed, schema=self.arrow_schema())
 
 
 def type_text(kind: pa.DataType) -> str:

@@ -40,7 +40,7 @@ class PlanError(Exception):
     """An allocation cannot be planned; the text has the reason and the remedy."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wish:
     """The group as it would be.
 

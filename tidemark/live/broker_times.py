@@ -29,7 +29,8 @@ MILLISECOND = timedelta(milliseconds=1)
 MICROSECOND = timedelta(microseconds=1)
 
 
-class GroupQueue(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupQueue:
     """One queue of one consumer group, where its progress is stored."""
 
     broker: str
@@ -55,7 +56,7 @@ class StoreTime:
     error_ms: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StoreTimes:
     """Store times of first unconsumed messages, which the snapshot itself does not contain.
 
@@ -121,7 +122,12 @@ class Step:
 def group_queue(row: ConsumerOffset) -> GroupQueue:
     """Return the key of a row of progress."""
     return GroupQueue(
-        row.broker, row.consumer_group, row.topic, row.queue_id, row.offset_store, row.client_id
+        broker=row.broker,
+        consumer_group=row.consumer_group,
+        topic=row.topic,
+        queue_id=row.queue_id,
+        offset_store=row.offset_store,
+        client_id=row.client_id,
     )
 
 
@@ -145,7 +151,7 @@ Ages = dict[GroupQueue, StoreTime]
 Offsets = Mapping[OffsetKey, Mapping[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits of the cost of requests for store times.
 
@@ -210,12 +216,12 @@ async def _requested(
         known = {row.broker for row in snapshot.brokers if row.clock_skew_ms is not None}
         readers = [
             _BrokerReader(
-                client,
-                problems,
-                masters[broker],
-                snapshot.observed_at,
-                store_times,
-                items,
+                client=client,
+                problems=problems,
+                address=masters[broker],
+                observed_at=snapshot.observed_at,
+                found=store_times,
+                wanted=items,
                 clock_is_known=broker in known,
             )
             for broker, items in by_broker.items()
@@ -230,7 +236,7 @@ async def _requested(
     return store_times
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _BrokerReader:
     """Dates the first unconsumed messages of one master.
 

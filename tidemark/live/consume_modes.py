@@ -85,7 +85,7 @@ class Consumed:
         return is_bound and self.inflight is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConsumeModes:
     """The consume modes of one snapshot.
 
@@ -131,33 +131,33 @@ class ConsumeModes:
                 seen.setdefault((row.consumer_group, row.topic), set()).add(POP)
         versions = {row.broker: row.version for row in snapshot.brokers if row.version}
         return cls(
-            {pair: min(modes) for pair, modes in seen.items()},
-            frozenset(retries),
-            frozenset(
+            shown={pair: min(modes) for pair, modes in seen.items()},
+            retries=frozenset(retries),
+            never_pop=frozenset(
                 broker
                 for broker, version in versions.items()
                 if names.version_order("V3") <= names.version_order(version) < POP_SINCE
             ),
-            frozenset(
+            pops_move_pulls=frozenset(
                 row.broker
                 for row in snapshot.brokers
                 if (row.config or {}).get("popConsumerKVServiceEnable", "").lower() == "true"
             ),
-            frozenset(pair for pair, modes in seen.items() if len(modes) > 1),
-            frozenset(
+            both=frozenset(pair for pair, modes in seen.items() if len(modes) > 1),
+            orderly=frozenset(
                 row.consumer_group for row in snapshot.consumer_groups if row.consume_orderly
             ),
-            {
+            ranked={
                 (row.broker, row.topic): row.read_queues
                 for row in snapshot.topics
                 if row.message_type == "PRIORITY" and row.read_queues is not None
             },
-            frozenset(
+            low_ids_first=frozenset(
                 row.broker
                 for row in snapshot.brokers
                 if (row.config or {}).get("priorityOrderAsc", "").lower() == "false"
             ),
-            remembered,
+            remembered=remembered,
         )
 
     def mode(self, row: ConsumerOffset) -> str | None:

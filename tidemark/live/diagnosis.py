@@ -160,7 +160,7 @@ async def _diagnose(target: ClusterTarget, snapshot: Snapshot, wish: Wish) -> Di
     async with target.client(
         SECONDS, client_reports=wish.client_reports, message_lookup=wish.message_lookup
     ) as client:
-        requests = _Requests(client, wish, masters, problems)
+        requests = _Requests(client=client, wish=wish, masters=masters, problems=problems)
         commits = wish.consumer_group in GroupLags.of(behind).would_commit
         clients, messages = await asyncio.gather(
             requests.read_stacks(members[:MOST_CLIENTS], commits),
@@ -206,7 +206,7 @@ def _queues(behind: Iterable[Unconsumed], wish: Wish) -> list[Unconsumed]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Requests:
     """Sends the requests of one diagnosis.
 

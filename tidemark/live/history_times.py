@@ -9,7 +9,7 @@ reached. The imports of this module are heavy: import it only for a home that ha
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -89,8 +89,10 @@ KEPT = timedelta(hours=1)
 
 _SNAPSHOT = ("snapshot_id", "observed_at")
 
+_KEY = tuple(field.name for field in fields(GroupQueue))
+
 _KEPT = (
-    *GroupQueue._fields,
+    *_KEY,
     *("consumer_offset", "min_offset", "max_offset", "readable_lag"),
     *("consumer_at", "delay_source", "delay_error_ms"),
 )
@@ -257,9 +259,7 @@ def _kept(
         where = all_of(where, one_of("topic", topics))
     with usable(QUEUES.name):
         rows = catalog.load_table(QUEUES.name).scan(where, selected_fields=_KEPT).to_arrow()
-    by_key = {
-        GroupQueue(*(row[name] for name in GroupQueue._fields)): row for row in rows.to_pylist()
-    }
+    by_key = {GroupQueue(**{name: row[name] for name in _KEY}): row for row in rows.to_pylist()}
     store_times: dict[GroupQueue, StoreTime] = {}
     for item in wanted:
         row = by_key.get(group_queue(item.row))

@@ -156,7 +156,9 @@ def group_rows(
         for group, topic in known.keys() | unknown.keys() | members.keys()
         if _of_users(group, topic) and topic not in system
     ]
-    totals = _Groups(members, _clients(snapshot), _Missing.of(snapshot), snapshot)
+    totals = _Groups(
+        members=members, online=_clients(snapshot), missing=_Missing.of(snapshot), snapshot=snapshot
+    )
     rows = [totals.row(pair, known[pair], unknown[pair]) for pair in pairs]
     return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["consumer_group"], row["topic"]))
 
@@ -232,7 +234,7 @@ def _of_users(group: str, topic: str) -> bool:
     return not (names.is_system_group(group) or names.topic_kind(topic) is names.TopicKind.SYSTEM)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Groups:
     """Sums up the queues of groups.
 

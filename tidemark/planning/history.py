@@ -22,7 +22,7 @@ from tidemark.planning.replacement import parts
 from tidemark.settings.sections import MEMORY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadedSnapshot:
     """The facts about a loaded snapshot that plans of runs need.
 
@@ -223,9 +223,13 @@ def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:
     """Return the snapshots that rows of ``raw.snapshots`` with `COLUMNS` hold, in order of time."""
     # Not sorted as Python's values: a day of many clusters has tens of thousands.
     ordered = rows.sort_by([("observed_at", "ascending"), ("snapshot_id", "ascending")])
-    columns = dict(zip(COLUMNS, columns_of(ordered, COLUMNS), strict=True))
-    columns["brokers_read"] = [frozenset(names) for names in columns["brokers_read"]]
-    return [LoadedSnapshot(*row) for row in zip(*columns.values(), strict=True)]
+    rows = (
+        dict(zip(COLUMNS, row, strict=True))
+        for row in zip(*columns_of(ordered, COLUMNS), strict=True)
+    )
+    return [
+        LoadedSnapshot(**{**row, "brokers_read": frozenset(row["brokers_read"])}) for row in rows
+    ]
 
 
 def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:

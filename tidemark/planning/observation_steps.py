@@ -21,7 +21,7 @@ STATS_WINDOWS = {
 """The windows of a broker's own counters (`StatsItem`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CounterWindow:
     """The beginning, in our own history of a broker, of a counter window that ends in a snapshot.
 
@@ -82,12 +82,17 @@ def _windows_that_end(
         after = seen[number]
         before = after if after.observed_at == begin else seen[number - 1] if number else None
         if before is None or begin - before.observed_at > longest_gap:
-            yield CounterWindow(last.snapshot_id, broker, name)
+            yield CounterWindow(snapshot_id=last.snapshot_id, broker=broker, stats_window=name)
             continue
         between = after.observed_at - before.observed_at
         share = (begin - before.observed_at) / between if between else 0.0
         yield CounterWindow(
-            last.snapshot_id, broker, name, before.snapshot_id, after.snapshot_id, share
+            snapshot_id=last.snapshot_id,
+            broker=broker,
+            stats_window=name,
+            before_id=before.snapshot_id,
+            after_id=after.snapshot_id,
+            share=share,
         )
 
 
@@ -212,7 +217,7 @@ EVERY = "*"
 """Stands for all topics; no topic can have that name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """A step from one observation of a broker to the next.
 
@@ -264,12 +269,12 @@ def observation_steps(known: Sequence[LoadedSnapshot], window: Window) -> Iterat
                 down.add((cluster, broker))
             if snapshot.observed_at in window:
                 yield Step(
-                    snapshot.snapshot_id,
-                    snapshot.observed_at,
-                    cluster,
-                    broker,
-                    last.snapshot_id,
-                    last.observed_at,
+                    snapshot_id=snapshot.snapshot_id,
+                    observed_at=snapshot.observed_at,
+                    cluster=cluster,
+                    broker=broker,
+                    previous_snapshot_id=last.snapshot_id,
+                    previous_at=last.observed_at,
                     down=goes_down,
                 )
         for broker in snapshot.brokers_read:

@@ -42,7 +42,7 @@ from tidemark.settings.sections import DEFAULT_HISTORY, MEMORY, HistorySettings
 ALL_RAW = frozenset(table.name for table in raw.ALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunPlan:
     """Inputs of the computation of a window, decided once; no computation reads them for itself.
 
@@ -149,7 +149,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         settings: how far back the run reads.
     """
     if window.empty:
-        return RunPlan(window, settings=settings)
+        return RunPlan(window=window, settings=settings)
     reach, memory = _reach(window, settings), remembered(window)
     latest = max(window.start, clocks.latest())
     loaded = [
@@ -170,7 +170,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     counting = Window.through(window.start - MEMORY, latest)
     computed = newest_computed(lake, counting) if inside else {}
     return RunPlan(
-        window,
+        window=window,
         snapshots=tuple(inside),
         new=tuple(
             loaded_snapshot

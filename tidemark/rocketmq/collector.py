@@ -78,7 +78,14 @@ def leave_out_large_groups(
             f"{len(groups)} groups are left out: the members of a snapshot have at most "
             f"{MOST_SUBSCRIPTIONS} subscriptions, to {MOST_QUEUES} queues"
         )
-        problems.add(Problem(address, CONNECTIONS + " ".join(groups), None, message))
+        problems.add(
+            Problem(
+                endpoint=address,
+                operation=CONNECTIONS + " ".join(groups),
+                code=None,
+                message=message,
+            )
+        )
     return {group: online[group] for group in online.keys() - left_out}
 
 
@@ -109,7 +116,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
     allowance = target.allowance()
     async with target.client(target.total_timeout, allowance=allowance) as client:
         roster = await read_roster(client, target, problems)
-        snapshot = Snapshot(roster.cluster, SnapshotSource.REMOTE, roster.observed_at)
+        snapshot = Snapshot(
+            cluster=roster.cluster, source=SnapshotSource.REMOTE, observed_at=roster.observed_at
+        )
         snapshot.transport = target.security.transport
         readings = roster.readings
         groups: set[str] = set()
@@ -121,7 +130,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
     readings = _without_replaced_brokers(readings, target.cluster, problems)
     for reading in readings:
         for operation, message in reading.invalid_offsets():
-            problems.add(Problem(reading.address, operation, None, message))
+            problems.add(
+                Problem(endpoint=reading.address, operation=operation, code=None, message=message)
+            )
         if roster.lists_brokers:
             _add_other_cluster(reading, problems)
         _add_unknown_parts(reading, problems)
@@ -184,8 +195,16 @@ async def _read_all(
     target: ClusterTarget,
 ) -> set[str]:
     """Read every address; return the groups of the cluster, requested from each master."""
-    limits = target.counters, target.max_lite_topics
-    readers = [BrokerReader(client, reading, problems, *limits) for reading in readings]
+    readers = [
+        BrokerReader(
+            client=client,
+            reading=reading,
+            problems=problems,
+            counters=target.counters,
+            max_lite_topics=target.max_lite_topics,
+        )
+        for reading in readings
+    ]
     await asyncio.gather(*(reader.read() for reader in readers))
     masters = [
         reader for reader in readers if reader.reading.is_master and reader.reading.responded
@@ -224,7 +243,14 @@ def _add_other_cluster(reading: BrokerReading, problems: Problems) -> None:
         message = f"{reading.broker} belongs to cluster {cluster}, {listed}"
     else:
         return
-    problems.add(Problem(reading.address, RequestCode.GET_BROKER_CONFIG.name, None, message))
+    problems.add(
+        Problem(
+            endpoint=reading.address,
+            operation=RequestCode.GET_BROKER_CONFIG.name,
+            code=None,
+            message=message,
+        )
+    )
 
 
 def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
@@ -243,7 +269,14 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     }
     for code, part in parts.items():
         if part is None and code.name not in named:
-            problems.add(Problem(reading.address, code.name, None, "failed with other requests"))
+            problems.add(
+                Problem(
+                    endpoint=reading.address,
+                    operation=code.name,
+                    code=None,
+                    message="failed with other requests",
+                )
+            )
 
 
 def _add_unknown_topics(reading: BrokerReading, problems: Problems) -> None:
@@ -286,7 +319,14 @@ def _add_unnamed(
     unnamed = [subject for subject in sorted(missing) if request + subject not in named]
     if unnamed:
         operation = request + " ".join(unnamed)
-        problems.add(Problem(reading.address, operation, None, message.format(len(unnamed))))
+        problems.add(
+            Problem(
+                endpoint=reading.address,
+                operation=operation,
+                code=None,
+                message=message.format(len(unnamed)),
+            )
+        )
 
 
 def _without_replaced_brokers(
@@ -314,7 +354,14 @@ def _without_replaced_brokers(
         elif cluster is not None and own_cluster not in (None, cluster):
             message = f"{reading.broker} at this address is of cluster {own_cluster}, not {cluster}"
         if message:
-            problems.add(Problem(reading.address, "GET_BROKER_CONFIG", None, message))
+            problems.add(
+                Problem(
+                    endpoint=reading.address,
+                    operation="GET_BROKER_CONFIG",
+                    code=None,
+                    message=message,
+                )
+            )
             reading = reading.emptied()
         result.append(reading)
     return result

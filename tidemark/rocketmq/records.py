@@ -16,7 +16,7 @@ from typing import Any
 from tidemark.model.snapshots import SnapshotStatus
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Problem:
     """A failed request: where, which request, and why.
 
@@ -72,7 +72,7 @@ _LIMITED = {
 """The items that the limit of each part leaves out, and its name in ``clusters.yaml``."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Broker:
     """One broker address, master or slave; an unreachable one has only the first three fields."""
 
@@ -110,7 +110,7 @@ class Broker:
     offsets_stand: bool | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class QueueOffset:
     """One queue of one topic on one master: how far it is written."""
 
@@ -122,7 +122,7 @@ class QueueOffset:
     newest_stored_at: datetime | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ConsumerOffset:
     """The progress of one group on one queue; ``consumer_offset`` is None if it never committed.
 
@@ -142,7 +142,7 @@ class ConsumerOffset:
     request_mode: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Topic:
     """The configuration of one topic on one master."""
 
@@ -155,7 +155,7 @@ class Topic:
     kind: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ConsumerGroup:
     """The configuration of one consumer group on one master."""
 
@@ -168,7 +168,7 @@ class ConsumerGroup:
     system: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Subscription:
     """The subscription of a member of a group to one topic."""
 
@@ -178,7 +178,7 @@ class Subscription:
     tags: list[str]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Client:
     """One member of a consumer group that is online, over all brokers it is connected to."""
 
@@ -200,7 +200,7 @@ class Client:
     connections: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ClientQueue:
     """The state of one queue in a client, from its report (307); instants by the client's clock."""
 
@@ -227,7 +227,7 @@ class ClientQueue:
     widest_span: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ClientTopic:
     """A client's statistics of one topic, from its report (307)."""
 
@@ -242,7 +242,7 @@ class ClientTopic:
     consume_failed_last_hour: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class BrokerStats:
     """One counter of one broker address over one window (315, or a line of stats.log)."""
 
@@ -258,7 +258,7 @@ class BrokerStats:
     avgpt: float | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class QueueTag:
     """One sampled consume-queue entry (321, or the consume-queue file)."""
 
@@ -271,7 +271,7 @@ class QueueTag:
     size: int | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ConsumeStatsSample:
     """The progress of a group on one queue as 208 reports it, for a sample of groups.
 
@@ -287,7 +287,7 @@ class ConsumeStatsSample:
     max_offset: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class BrokerMetric:
     """A group's lag on a topic by a broker's metrics endpoint, summed over the queues.
 
@@ -318,7 +318,7 @@ class TopicMetric:
     timing_messages: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Snapshot:
     """Everything read from one cluster at one instant, and the problems.
 

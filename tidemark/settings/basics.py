@@ -14,7 +14,7 @@ from tidemark.settings.variables import PREFIX
 OFF = ("", "0", "off", "false", "no")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BasicSettings:
     """The places of state, and the clusters to collect.
 
@@ -49,11 +49,11 @@ class BasicSettings:
             return environment.get(PREFIX + name, "")
 
         return cls(
-            Home.of(text("HOME") or DEFAULT_HOME),
-            text("NAMESRV"),
-            text("CLUSTER"),
-            text("CLUSTERS"),
-            text("CATALOG_TYPE"),
-            bool(text("STATE_URI")),
+            home=Home.of(text("HOME") or DEFAULT_HOME),
+            namesrv=text("NAMESRV"),
+            cluster=text("CLUSTER"),
+            clusters=text("CLUSTERS"),
+            catalog_type=text("CATALOG_TYPE"),
+            has_state_uri=bool(text("STATE_URI")),
             debug=text("DEBUG").lower() not in OFF,
         )

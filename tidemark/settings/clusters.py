@@ -65,7 +65,7 @@ EARLY = 0.05
 that is a moment too early would otherwise delay the deep one by a whole interval."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Account:
     """The place of a cluster's account: two variables, or a file.
 
@@ -107,7 +107,7 @@ class Account:
         return Credentials(mapping["access_key_env"], mapping["secret_key_env"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cluster:
     """One configured cluster.
 
@@ -274,7 +274,7 @@ def configured(
     servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
     if servers:
         lent = [cluster for cluster in chosen if not set(servers).isdisjoint(cluster.namesrv)]
-        return lent or [Cluster(servers, name or None)]
+        return lent or [Cluster(namesrv=servers, name=name or None)]
     if known and not chosen:
         names = ", ".join(cluster.key for cluster in known)
         raise SettingsError([f"{file}: no cluster {name!r}, only {names}"])

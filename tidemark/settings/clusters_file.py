@@ -239,25 +239,36 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
 
     acl, tls = settings.acl, settings.tls
     if acl:
-        acl = Account(acl_place, acl.access_key_env, acl.secret_key_env, file(acl.secret_file))
+        acl = Account(
+            place=acl_place,
+            access_key_env=acl.access_key_env,
+            secret_key_env=acl.secret_key_env,
+            secret_file=file(acl.secret_file),
+        )
     if tls:
-        tls = Tls(file(tls.ca), file(tls.cert), file(tls.key), tls.verify, tls.server_name)
+        tls = Tls(
+            ca=file(tls.ca),
+            cert=file(tls.cert),
+            key=file(tls.key),
+            verify=tls.verify,
+            server_name=tls.server_name,
+        )
     limits = settings.model_dump(include=set(Limits.model_fields), exclude_none=True)
     return Cluster(
-        tuple(settings.namesrv),
-        settings.name,
-        settings.cluster,
-        acl,
-        tls,
-        settings.every,
-        limits,
-        settings.deep_every,
-        settings.client_reports,
-        tuple(settings.proxies or ()),
-        settings.deep_limits.model_dump(exclude_none=True) or None,
-        settings.broker_metrics,
-        settings.networks,
-        settings.message_lookup,
+        namesrv=tuple(settings.namesrv),
+        name=settings.name,
+        cluster=settings.cluster,
+        acl=acl,
+        tls=tls,
+        every=settings.every,
+        limits=limits,
+        deep_every=settings.deep_every,
+        client_reports=settings.client_reports,
+        proxies=tuple(settings.proxies or ()),
+        deep_limits=settings.deep_limits.model_dump(exclude_none=True) or None,
+        broker_metrics=settings.broker_metrics,
+        networks=settings.networks,
+        message_lookup=settings.message_lookup,
     )
 
 

@@ -326,13 +326,13 @@ class Settings(BaseSettings):
     def basics(self) -> BasicSettings:
         """The settings that every command needs."""
         return BasicSettings(
-            self.home,
-            self.namesrv,
-            self.cluster,
-            self.clusters,
-            self.catalog_type,
-            bool(self.state_uri.get_secret_value()),
-            self.debug,
+            home=self.home,
+            namesrv=self.namesrv,
+            cluster=self.cluster,
+            clusters=self.clusters,
+            catalog_type=self.catalog_type,
+            has_state_uri=bool(self.state_uri.get_secret_value()),
+            debug=self.debug,
         )
 
     @property
@@ -372,40 +372,43 @@ class Settings(BaseSettings):
     def spark(self) -> SparkSettings:
         """The settings of Spark."""
         return SparkSettings(
-            self.spark_remote,
-            self.spark_master,
-            self.driver_memory,
-            self.spark_jars,
-            self.driver_host,
+            remote=self.spark_remote,
+            master=self.spark_master,
+            driver_memory=self.driver_memory,
+            jars=self.spark_jars,
+            driver_host=self.driver_host,
         )
 
     @property
     def catalog(self) -> CatalogSettings:
         """The settings of the catalog that holds the tables."""
         return CatalogSettings(
-            self.catalog_type,
-            self.catalog_uri.get_secret_value(),
-            self.warehouse,
-            ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
-            self.state_uri.get_secret_value(),
-            self.landing,
+            type=self.catalog_type,
+            uri=self.catalog_uri.get_secret_value(),
+            warehouse=self.warehouse,
+            store=ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
+            state=self.state_uri.get_secret_value(),
+            landing=self.landing,
         )
 
     @property
     def notifications(self) -> NotificationSettings:
         """The settings of notifications."""
         return NotificationSettings(
-            self.notify_urls.get_secret_value(),
-            self.digest_urls.get_secret_value(),
-            self.digest_every,
-            self.heartbeat_url.get_secret_value(),
+            urls=self.notify_urls.get_secret_value(),
+            digest_urls=self.digest_urls.get_secret_value(),
+            digest_every=self.digest_every,
+            heartbeat_url=self.heartbeat_url.get_secret_value(),
         )
 
     @property
     def metrics(self) -> MetricsSettings:
         """The families of metrics that are exported."""
         return MetricsSettings(
-            self.metrics_native, self.metrics_exporter, self.metrics_own, self.metrics_queues
+            native=self.metrics_native,
+            exporter=self.metrics_exporter,
+            own=self.metrics_own,
+            queues=self.metrics_queues,
         )
 
 

@@ -25,7 +25,7 @@ from tidemark.settings.sections import OBSERVATIONS
 from tidemark.settings.yaml_documents import read_entries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Thresholds:
     """Thresholds of the states of health; the defaults are those of the contract.
 

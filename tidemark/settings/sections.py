@@ -35,7 +35,7 @@ class ObjectStore:
     path_style: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CatalogSettings:
     """The address of an Iceberg catalog.
 
@@ -79,7 +79,7 @@ MASTERS = ("local", "spark://", "yarn", "k8s://")
 """Beginnings of the masters that Spark supports (`SparkSubmit`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SparkSettings:
     """The Spark of runs.
 
@@ -108,7 +108,7 @@ def holds_secret(remote: str) -> bool:
     return "@" in address or any(name in _SECRETS for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistorySettings:
     """Times that a computation reads before its window; the defaults are those of the contract.
 
@@ -141,7 +141,7 @@ BACKFILL_HOURS = 6
 """Hours that one run of a backfill computes by default: of 16,000 group queues in some minutes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricsSettings:
     """One switch for each family.
 
@@ -169,7 +169,7 @@ class MetricsSettings:
         return frozenset(name for name, is_on in switches.items() if is_on)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NotificationSettings:
     """The addresses of channels, which hold tokens and are never shown.
 

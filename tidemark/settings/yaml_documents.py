@@ -126,7 +126,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Item(Generic[T]):
     """A valid entry of a file's list, with its place in the file.
 
@@ -233,7 +233,7 @@ def item_at(
 ) -> Iterator[Item[T] | str]:
     """Return the content of one part of a document, or a line for each mistake; see `items_of`."""
     try:
-        yield Item(validate(value), file, document, base)
+        yield Item(value=validate(value), file=file, document=document, base=base)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             place = _place(file, document, (*base, *located(detail)))

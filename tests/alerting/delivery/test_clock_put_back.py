@@ -52,7 +52,9 @@ def test_incidents_written_after_it_are_found(lake, webhook):
 
 
 def test_a_digest_is_not_a_day_late(lake, webhook):
-    (channel,) = open_channels(NotificationSettings("", webhook.url, "1h"))[0][1:]
+    (channel,) = open_channels(
+        NotificationSettings(urls="", digest_urls=webhook.url, digest_every="1h")
+    )[0][1:]
     saved(lake, [], [FIRING], at=1)
     deliver(lake, [channel], clock=clock(DAY + 1))
     assert deliver(lake, [channel], clock=clock(2)).notifications == 1

@@ -48,7 +48,7 @@ def test_a_channel_with_a_defect_delays_no_other(lake, caplog: pytest.LogCapture
 def taken_on() -> Notification:
     incident: Incident = acknowledged(FIRING, "eve", minute(1))
     assert incident.acknowledgement
-    return Notification(incident, incident.acknowledgement)
+    return Notification(incident=incident, transition=incident.acknowledgement)
 
 
 @pytest.mark.parametrize("page", [b"<html>log in</html>", b"null", b'[{"id": 5}]'])

@@ -50,12 +50,20 @@ def test_a_broker_outage_is_notified_without_inhibited_incidents(lake, webhook):
         both = (("broker-down", broker, down), ("collection-incomplete", "lab", partial))
         if number > 2:
             untrue = frozenset((rule, subject) for rule, subject, _ in both)
-            return Evaluation(minute(number), "lab", untrue=untrue)
+            return Evaluation(observed_at=minute(number), cluster="lab", untrue=untrue)
         alerts = [
-            Alert(minute(number), rule, "critical", subject, 1.0, 0.0, json.dumps({"row": row}))
+            Alert(
+                observed_at=minute(number),
+                rule=rule,
+                severity="critical",
+                subject=subject,
+                value=1.0,
+                threshold=0.0,
+                evidence=json.dumps({"row": row}),
+            )
             for rule, subject, row in both
         ]
-        return Evaluation(minute(number), "lab", tuple(alerts))
+        return Evaluation(observed_at=minute(number), cluster="lab", alerts=tuple(alerts))
 
     for number in range(9):
         advance_incidents(lake, [evaluation(number)], rules.values(), all_rules=True)

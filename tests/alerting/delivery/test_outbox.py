@@ -133,7 +133,7 @@ def test_a_bad_address_is_named_by_position_only(
 ):
     caplog.set_level(logging.DEBUG)
     urls = f"json://127.0.0.1/a {url} json://127.0.0.1/b json://127.0.0.1/a"
-    channels, mistakes = open_channels(NotificationSettings(urls))
+    channels, mistakes = open_channels(NotificationSettings(urls=urls))
     assert mistakes == [f"TIDEMARK_NOTIFY_URLS, address 2: {reason}"]
     assert [channel.name.split("-")[0] for channel in channels] == ["log", "json", "json"]
     assert len({channel.name for channel in channels}) == 3

@@ -46,7 +46,7 @@ def delivering(lake, tmp_path: Path, servers) -> Callable[[str], Deliver]:
         file.write_text(f"receivers:\n{named}{routes}")
         rule_set = read_rule_set(file)
         assert rule_set.mistakes == ()
-        settings = NotificationSettings(servers["default"].url)
+        settings = NotificationSettings(urls=servers["default"].url)
         channels, mistakes = open_channels(
             settings, rule_set.routing.used_receivers, {"KEY": "s3cret-key"}
         )
@@ -285,7 +285,7 @@ def test_a_mistake_in_the_routes_notifies_every_receiver(lake, tmp_path, servers
     )
     rule_set = read_rule_set(file)
     channels, _ = open_channels(
-        NotificationSettings(servers["default"].url), rule_set.routing.used_receivers
+        NotificationSettings(urls=servers["default"].url), rule_set.routing.used_receivers
     )
     save(lake, [], [firing("a")])
     deliver(lake, channels[1:], clock=clock(1), routing=rule_set.routing)
@@ -370,7 +370,7 @@ def test_a_missing_secret_is_named_and_stops_no_other(tmp_path: Path):
 )
 def test_an_acknowledgement_reaches_the_pager_once(lake, web, url, expected):
     """Caught on its way out: their addresses are fixed, and nobody has an account for a test."""
-    (channel,) = open_channels(NotificationSettings(url))[0][1:]
+    (channel,) = open_channels(NotificationSettings(urls=url))[0][1:]
     save(lake, [], [a := firing("a")])
     deliver(lake, [channel], clock=clock(1))
     save(lake, [a], [taken := acknowledged(a, "eve", minute(2), "mine")])
@@ -386,7 +386,7 @@ def test_an_acknowledgement_reaches_the_pager_once(lake, web, url, expected):
 
 
 def test_no_acknowledgement_is_sent_after_a_resolution(lake, web):
-    (channel,) = open_channels(NotificationSettings("pagerduty://routing-key@api-key"))[0][1:]
+    (channel,) = open_channels(NotificationSettings(urls="pagerduty://routing-key@api-key"))[0][1:]
     save(lake, [], [a := firing("a")])
     deliver(lake, [channel], clock=clock(1))
     web.refuses_from = 1

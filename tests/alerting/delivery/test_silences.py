@@ -94,7 +94,14 @@ def test_a_silence_has_texts_that_can_be_shown(lake):
 
 def test_a_silence_by_a_missing_column_does_not_match():
     down = replace(FIRING, evidence=json.dumps({"row": {"cluster": "lab", "broker": "b"}}))
-    about = Silence("x", {"topic": ("o*",)}, minute(60), "eve", "", NOON)
+    about = Silence(
+        silence_id="x",
+        match={"topic": ("o*",)},
+        until=minute(60),
+        author="eve",
+        comment="",
+        created_at=NOON,
+    )
     assert not about.covers(down, NOON)
     assert dataclasses.replace(about, match={"cluster": ("l?b",), "rule": ("lag",)}).covers(
         down, NOON

@@ -168,7 +168,7 @@ class Digest(LogChannel):
     every = timedelta(hours=1)
 
 
-NODE = Node("routes", group_wait=120.0, repeat_interval=3600.0)
+NODE = Node(place="routes", group_wait=120.0, repeat_interval=3600.0)
 SENT = entry("FIRING", 0, next_attempt_at=minute(61), **DONE)
 HAS_FIRING = Earlier(expected=TransitionKind.FIRING)
 KEPT_BY: dict[str, tuple[Stage, Candidate, float, type | None, str | None]] = {

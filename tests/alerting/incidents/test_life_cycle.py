@@ -65,7 +65,15 @@ def truth(
         "observations": [{"snapshot_id": f"s{at:g}"}],
         "row": {"cluster": cluster, **names, **row},
     }
-    return Alert(minute(at), rule, "warning", subject, value, 100.0, json.dumps(evidence))
+    return Alert(
+        observed_at=minute(at),
+        rule=rule,
+        severity="warning",
+        subject=subject,
+        value=value,
+        threshold=100.0,
+        evidence=json.dumps(evidence),
+    )
 
 
 def at(
@@ -74,7 +82,9 @@ def at(
     untrue: Iterable[tuple[str, str]] = (),
     cluster: str = "lab",
 ) -> Evaluation:
-    return Evaluation(minute(number), cluster, truths, frozenset(untrue))
+    return Evaluation(
+        observed_at=minute(number), cluster=cluster, alerts=truths, untrue=frozenset(untrue)
+    )
 
 
 def seen(lags: Sequence[float | None], rule: str = "lag", start: int = 0) -> list[Evaluation]:
@@ -272,11 +282,16 @@ def test_a_rule_of_another_kind_resolves_incidents_it_does_not_evaluate(rules, b
     """Nothing evaluated the subject any more, so it fired for ever."""
     cluster = None if before == "late" else "lab"
     alerts = [truth(n, rule=before, subject=SUBJECT) for n in range(3)]
-    evaluations = [Evaluation(alert.observed_at, cluster, (alert,)) for alert in alerts]
+    evaluations = [
+        Evaluation(observed_at=alert.observed_at, cluster=cluster, alerts=(alert,))
+        for alert in alerts
+    ]
     (firing,) = advance((), evaluations, rules)
     assert firing.state == "FIRING"
     edited = rules | {before: rules[after].model_copy(update={"name": before})}
-    (over,) = advance([firing], [Evaluation(minute(3), cluster, ())], edited)
+    (over,) = advance(
+        [firing], [Evaluation(observed_at=minute(3), cluster=cluster, alerts=())], edited
+    )
     assert (over.state, over.resolved_at) == ("RESOLVED", minute(3))
 
 
@@ -459,7 +474,7 @@ def test_an_unreachable_cluster_inhibits_its_unreachable_brokers(rules):
 def test_an_unreadable_cluster_hides_nothing_of_tidemark_itself(rules):
     """Whether snapshots come is known without the cluster, and only they end its incident."""
     failed = truth(0, 2.0, "incomplete", "lab", status="FAILED")
-    late = Evaluation(minute(6), None, (truth(6, 360.0, "late", "lab"),))
+    late = Evaluation(observed_at=minute(6), cluster=None, alerts=(truth(6, 360.0, "late", "lab"),))
     assert causes(advance((), [at(0, failed), late], rules)) == {
         "incomplete lab": None,
         "late lab": None,

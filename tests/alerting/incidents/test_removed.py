@@ -62,9 +62,9 @@ def test_a_removed_cluster_resolves_its_own_incidents_only(lake):
     assert close_removed(lake, {"lab"}, minute(1)) == 2
     (over,) = find(lake, [taken_out.incident_id])
     assert (over.state, over.resolved_at) == ("RESOLVED", minute(1))
-    assert f"Closed: {CLUSTER_REMOVED}" in text(Notification(over, over.transitions[-1])).split(
-        "\n"
-    )
+    assert f"Closed: {CLUSTER_REMOVED}" in text(
+        Notification(incident=over, transition=over.transitions[-1])
+    ).split("\n")
     assert find(lake, [pending.incident_id]) == [], "nobody knew of it"
     assert {other.state for other in find(lake, [one.incident_id for one in others])} == {"FIRING"}
     assert close_removed(lake, {"lab"}, minute(2)) == 0
@@ -98,4 +98,7 @@ def test_alerts_before_the_removal_reopen_no_incident(lake):
     (back,) = advance([over], later, rules)
     assert (back.state, back.reopened) == ("FIRING", 1)
     assert "closed" not in back.details
-    assert text(Notification(RESOLVED, RESOLVED.transitions[-1])).count("Closed:") == 0
+    assert (
+        text(Notification(incident=RESOLVED, transition=RESOLVED.transitions[-1])).count("Closed:")
+        == 0
+    )

@@ -87,7 +87,7 @@ def test_snapshots_that_land_during_a_run_are_not_late(lake, rules):
     """A day's backfill computes nothing new for a quarter of an hour."""
     computed(lake, 0)
     for number in (14, 3 * 1440):  # the latter by a clock that was ahead
-        land(lake.home, snapshot(NOON, Minute(number), "lab"))
+        land(lake.home, snapshot(NOON, Minute(at=number), "lab"))
     (truth,) = check_pipeline(lake, rules, {}, minute(15), NOON).alerts
     assert truth.value == 900
     assert check_pipeline(lake, rules, {}, minute(15), NOON, at_work=True).alerts == ()
@@ -109,7 +109,7 @@ def test_a_tick_that_has_only_begun_resolves_nothing(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     computed(lake, 0)
     incidents = advance((), [check_pipeline(lake, rules, {}, minute(20), NOON)], by_name)
-    land(lake.home, snapshot(NOON, Minute(20), "lab"))
+    land(lake.home, snapshot(NOON, Minute(at=20), "lab"))
     begun = check_pipeline(lake, rules, {}, minute(20.5), NOON, at_work=True)
     incidents = advance(incidents, [begun], by_name)
     assert shown(incidents) == [("collection-late", "lab", ["FIRING"])]

@@ -106,7 +106,10 @@ def serving(ahead: timedelta) -> Iterator[str]:
 def reached(home: Home, address: str) -> CatalogConfig:
     """A catalog whose files are in an object store."""
     store = ObjectStore(address, path_style=True)
-    return CatalogConfig.of(home, CatalogSettings("rest", "http://127.0.0.1:1", "s3://lake", store))
+    return CatalogConfig.of(
+        home,
+        CatalogSettings(type="rest", uri="http://127.0.0.1:1", warehouse="s3://lake", store=store),
+    )
 
 
 @pytest.mark.parametrize(("minutes", "side"), [(3, "behind"), (-3, "ahead of")])
@@ -133,7 +136,9 @@ def test_without_another_clock_nothing_is_compared(home):
 
 def test_the_clock_of_the_database_counts(home, monkeypatch):
     monkeypatch.setattr(checks, "server_time", lambda uri: datetime.now(UTC) + timedelta(minutes=5))
-    config = CatalogConfig.of(home, CatalogSettings("sql", "postgresql://me@db/ice", "file:///w"))
+    config = CatalogConfig.of(
+        home, CatalogSettings(type="sql", uri="postgresql://me@db/ice", warehouse="file:///w")
+    )
     with pytest.raises(CommandError, match="is 5 min behind that of PostgreSQL at db:5432/ice"):
         check_clock(config)
 
@@ -150,7 +155,9 @@ def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
             "TIDEMARK_S3_PATH_STYLE": "on",
         }
         assert failed(home, **settings) == []
-        clock = check_clock(CatalogConfig.of(home, CatalogSettings("sql", uri, "file:///w")))
+        clock = check_clock(
+            CatalogConfig.of(home, CatalogSettings(type="sql", uri=uri, warehouse="file:///w"))
+        )
         assert clock.startswith("within a minute of PostgreSQL at 127.0.0.1")
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]

@@ -20,11 +20,27 @@ NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 def snapshot(*queues: tuple[int | None, int, datetime | None]) -> Snapshot:
     """One group on one topic: committed, max and newest store time of each queue."""
-    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOW, status="COMPLETE")
     for queue_id, (committed, maximum, stored) in enumerate(queues):
-        taken.queue_offsets.append(QueueOffset("broker-a", "orders", queue_id, 0, maximum, stored))
+        taken.queue_offsets.append(
+            QueueOffset(
+                broker="broker-a",
+                topic="orders",
+                queue_id=queue_id,
+                min_offset=0,
+                max_offset=maximum,
+                newest_stored_at=stored,
+            )
+        )
         taken.consumer_offsets.append(
-            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, committed)
+            ConsumerOffset(
+                broker="broker-a",
+                consumer_group="billing",
+                topic="orders",
+                queue_id=queue_id,
+                client_id=None,
+                consumer_offset=committed,
+            )
         )
     return taken
 
@@ -103,8 +119,13 @@ def test_delays_of_a_row_are_marked_as_bounds():
 
 def with_problem(operation: str) -> dict[str, Any]:
     taken = snapshot((5, 10, NOW))
-    taken.brokers = [Broker("broker-a", 0, "10.0.0.1:1"), Broker("broker-b", 0, "10.0.0.2:1")]
-    taken.problems = [Problem("10.0.0.2:1", operation, None, "timed out")]
+    taken.brokers = [
+        Broker(broker="broker-a", broker_id=0, address="10.0.0.1:1"),
+        Broker(broker="broker-b", broker_id=0, address="10.0.0.2:1"),
+    ]
+    taken.problems = [
+        Problem(endpoint="10.0.0.2:1", operation=operation, code=None, message="timed out")
+    ]
     taken.status = "PARTIAL"
     (row,) = group_rows(taken)
     names = ("lag", "queues", "queues_unknown", "complete", "online", "clients")
@@ -124,7 +145,12 @@ def test_an_unreachable_broker_makes_groups_incomplete():
 
 def test_nobody_known_online_where_one_of_many_questions_failed():
     taken = snapshot((5, 10, NOW))
-    problem = Problem("10.0.0.1:1", "GET_CONSUMER_CONNECTION_LIST other billing", None, "denied")
+    problem = Problem(
+        endpoint="10.0.0.1:1",
+        operation="GET_CONSUMER_CONNECTION_LIST other billing",
+        code=None,
+        message="denied",
+    )
     taken.problems = [problem]
     (row,) = group_rows(taken)
     assert (row["online"], row["clients"], row["complete"]) == (None, None, True)

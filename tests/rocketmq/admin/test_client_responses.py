@@ -24,8 +24,8 @@ def test_a_client_that_is_stuck(version, recorded):
     assert (info.thread_count, info.allocation_strategy) == (4, "AVG")
     assert info.started_at == at(STARTED[version])
     assert info.subscriptions == [
-        Subscription("%RETRY%g-stuck", "TAG", "*", []),
-        Subscription("lab_orders", "TAG", "*", []),
+        Subscription(topic="%RETRY%g-stuck", expression_type="TAG", expression="*", tags=[]),
+        Subscription(topic="lab_orders", expression_type="TAG", expression="*", tags=[]),
     ]
     queue_id, pulled = STUCK[version]
     stuck = info.queues[MessageQueue("lab_orders", "broker-a", queue_id)]
@@ -67,7 +67,14 @@ def test_a_client_that_polls_has_no_threads(version, recorded):
 
 def test_absent_client_fields_are_unknown():
     info = client_responses.decode_running_info(b"{}")
-    assert info == client_responses.RunningInfo(None, None, None, None, {}, {})
+    assert info == client_responses.RunningInfo(
+        thread_count=None,
+        allocation_strategy=None,
+        started_at=None,
+        subscriptions=None,
+        queues={},
+        topics={},
+    )
 
 
 def test_queues_of_a_pop_client():
@@ -107,10 +114,10 @@ def test_allocation_strategy(text, expected):
 @pytest.mark.parametrize(
     ("version", "group", "expected"),
     [
-        ("4.9.7", "g-stuck", PullLimits(1000, 100, 2000)),
-        ("4.9.7", "g-pull", PullLimits(1000, 100, 2000)),
-        ("5.3.3", "g-stuck", PullLimits(1000, 100, 2000, 96)),
-        ("5.3.3", "g-orderly", PullLimits(1000, 100, None, 96)),
+        ("4.9.7", "g-stuck", PullLimits(messages=1000, mib=100, span=2000)),
+        ("4.9.7", "g-pull", PullLimits(messages=1000, mib=100, span=2000)),
+        ("5.3.3", "g-stuck", PullLimits(messages=1000, mib=100, span=2000, popped=96)),
+        ("5.3.3", "g-orderly", PullLimits(messages=1000, mib=100, span=None, popped=96)),
     ],
 )
 def test_limits_of_the_caches_of_a_client(recorded, version, group, expected):

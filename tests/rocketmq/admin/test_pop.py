@@ -33,7 +33,7 @@ def popping(folder, **config):
     cluster = LabCluster.up(
         folder, chosen_version(), brokers=1, port_base=free_port_base(brokers=1), config=config
     )
-    target = ClusterTarget((cluster.namesrv,), deep=DeepOptions(groups=GROUPS))
+    target = ClusterTarget(name_servers=(cluster.namesrv,), deep=DeepOptions(groups=GROUPS))
 
     def collect_until(condition):
         deadline = time.monotonic() + SECONDS

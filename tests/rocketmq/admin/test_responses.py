@@ -25,18 +25,27 @@ def test_cluster_info(version, recorded):
 def test_topic_route_with_and_without_quoted_keys(version, recorded, name):
     route = name_server.decode_topic_route(recorded(version, f"{name}.body"))
     assert route.brokers["broker-a"].addresses == {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
-    assert route.queues == [name_server.QueueData("broker-a", 8, 8, 6)]
+    assert route.queues == [
+        name_server.QueueData(broker="broker-a", read_queues=8, write_queues=8, perm=6)
+    ]
 
 
 def test_topics(version, recorded):
     configs = responses.decode_topic_configs(recorded(version, "21_topic_config_m.body"))
-    assert configs["lab_orders"] == responses.TopicConfig("lab_orders", 8, 8, 6)
+    assert configs["lab_orders"] == responses.TopicConfig(
+        topic="lab_orders", read_queues=8, write_queues=8, perm=6
+    )
     assert list(configs["%RETRY%g-slow"].readable_queues) == [0]
     assert "lab_orders" in responses.decode_topic_list(recorded(version, "206_all_topics.body"))
 
 
 def test_a_topic_without_read_permission_has_no_readable_queue():
-    assert list(responses.TopicConfig("T", 4, 4, 2).readable_queues) == []
+    assert (
+        list(
+            responses.TopicConfig(topic="T", read_queues=4, write_queues=4, perm=2).readable_queues
+        )
+        == []
+    )
 
 
 def test_message_type_where_declared():
@@ -52,7 +61,14 @@ def test_a_static_topic_lists_its_hosted_queues(recorded):
     configs = responses.decode_topic_configs(recorded("5.3.3", "21_topic_config_static_m.body"))
     static = {topic: config for topic, config in configs.items() if config.hosted is not None}
     assert static == {
-        "static_orders": responses.TopicConfig("static_orders", 2, 2, 6, None, (1, 3))
+        "static_orders": responses.TopicConfig(
+            topic="static_orders",
+            read_queues=2,
+            write_queues=2,
+            perm=6,
+            message_type=None,
+            hosted=(1, 3),
+        )
     }
     assert list(static["static_orders"].readable_queues) == [1, 3]
 
@@ -60,7 +76,13 @@ def test_a_static_topic_lists_its_hosted_queues(recorded):
 def test_subscription_groups(version, recorded):
     groups = responses.decode_subscription_groups(recorded(version, "201_subgroups_m.body"))
     orderly = None if version == "4.9.7" else False
-    expected = responses.SubscriptionGroupConfig("g-slow", True, 16, 1, orderly)
+    expected = responses.SubscriptionGroupConfig(
+        consumer_group="g-slow",
+        consume_enable=True,
+        retry_max_times=16,
+        which_broker_when_slow=1,
+        consume_orderly=orderly,
+    )
     assert groups["g-slow"] == expected
 
 

@@ -30,7 +30,7 @@ NOTHING = BrokerMetrics([], [], {})
 
 
 def reading(port: int | str | None, kind: str = "PROM") -> BrokerReading:
-    made = BrokerReading("broker-a", 0, "127.0.0.1:10911", is_master=True)
+    made = BrokerReading(broker="broker-a", broker_id=0, address="127.0.0.1:10911", is_master=True)
     made.config = {"metricsExporterType": kind}
     if port is not None:
         made.config["metricsPromExporterPort"] = str(port)
@@ -79,7 +79,16 @@ def read(*readings: BrokerReading, seconds: float = 10) -> tuple[BrokerMetrics, 
 def test_a_real_page_gives_the_groups():
     with serving(PAGE.encode()) as (port, requested):
         metrics, problems = read(reading(port))
-    assert metrics.groups == [BrokerMetric("broker-a", "g-slow", "lab_orders", 482, 482, 0)]
+    assert metrics.groups == [
+        BrokerMetric(
+            broker="broker-a",
+            consumer_group="g-slow",
+            topic="lab_orders",
+            lag=482,
+            inflight=482,
+            ready=0,
+        )
+    ]
     assert (metrics.topics, metrics.light_queues, problems) == ([], {}, [])
     assert requested == ["/metrics"]
 

@@ -42,30 +42,61 @@ def test_a_limit_of_nothing_leaves_a_part_out():
 
 def test_nothing_more_is_requested_about_lite_topics():
     """It could make a broker keep a queue for one that it has deleted meanwhile."""
-    taken = Snapshot("lab", "remote", NOW)
+    taken = Snapshot(cluster="lab", source="remote", observed_at=NOW)
     for topic in ("T", "%LMQ%$sessions$alice"):
-        taken.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, 100))
+        taken.queue_offsets.append(
+            QueueOffset(broker="broker-a", topic=topic, queue_id=0, min_offset=0, max_offset=100)
+        )
         taken.consumer_offsets.append(
-            ConsumerOffset("broker-a", "g", topic, 0, None, 40, offset_store="broker")
+            ConsumerOffset(
+                broker="broker-a",
+                consumer_group="g",
+                topic=topic,
+                queue_id=0,
+                client_id=None,
+                consumer_offset=40,
+                offset_store="broker",
+            )
         )
     assert [item.row.topic for item in unconsumed(taken)] == ["T"]
     assert offsets.pairs(taken, "broker-a") == [("g", "T")]
     queues = {0: QueueStats(0, 100, None)}
     stats = {row.topic: queues for row in taken.queue_offsets}
-    reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)
+    reading = BrokerReading(
+        broker="broker-a", broker_id=0, address="a:1", is_master=True, topic_stats=stats
+    )
     assert CounterSubjects.of(taken, reading) == CounterSubjects({"T": [0]}, [("T", "g")])
 
 
 def broadcaster(number):
-    client = Client("b", f"b-{number}", None, "JAVA", None, None, "BROADCASTING", None)
-    client.subscriptions = [Subscription("T", "TAG", "*", [])]
+    client = Client(
+        consumer_group="b",
+        client_id=f"b-{number}",
+        client_address=None,
+        language="JAVA",
+        version=None,
+        consume_type=None,
+        message_model="BROADCASTING",
+        consume_from_where=None,
+    )
+    client.subscriptions = [Subscription(topic="T", expression_type="TAG", expression="*", tags=[])]
     return client
 
 
 def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
     """Before, 100 of 120 lagging clients were requested each time, and no broadcasting client."""
     lagging = [
-        Client("g", f"g-{it:03}", None, "JAVA", None, None, "CLUSTERING", None) for it in range(120)
+        Client(
+            consumer_group="g",
+            client_id=f"g-{it:03}",
+            client_address=None,
+            language="JAVA",
+            version=None,
+            consume_type=None,
+            message_model="CLUSTERING",
+            consume_from_where=None,
+        )
+        for it in range(120)
     ]
     clients = [*lagging, *map(broadcaster, range(4))]
     addresses = {(it.consumer_group, it.client_id): "a:1" for it in clients}
@@ -73,7 +104,16 @@ def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
 
     async def running_info(client, address, group, client_id):
         requested.add(client_id)
-        return RunningInfo(1, None, None, None, {}, {}, None, None)
+        return RunningInfo(
+            thread_count=1,
+            allocation_strategy=None,
+            started_at=None,
+            subscriptions=None,
+            queues={},
+            topics={},
+            messages_at_once=None,
+            consume_orderly=None,
+        )
 
     async def consumer_status(client, address, group, topic, client_id):
         requested.add(client_id)
@@ -82,14 +122,21 @@ def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
     monkeypatch.setattr(deep_requests, "running_info", running_info)
     monkeypatch.setattr(deep_requests, "consumer_status", consumer_status)
     for turn in range(3):
-        taken = Snapshot("lab", "remote", NOW, clients=list(clients))
+        taken = Snapshot(cluster="lab", source="remote", observed_at=NOW, clients=list(clients))
         assert asyncio.run(client_reports_left_out(taken, addresses, turn)) == 24
     assert requested == {it.client_id for it in clients}
 
 
 async def client_reports_left_out(taken, addresses, turn):
     async with RemotingClient() as client:
-        reader = ClientReader(client, Problems(), taken, 100, addresses, turn)
+        reader = ClientReader(
+            client=client,
+            problems=Problems(),
+            snapshot=taken,
+            limit=100,
+            addresses=addresses,
+            turn=turn,
+        )
         await reader.read(["g"])
         return reader.left_out
 
@@ -97,7 +144,9 @@ async def client_reports_left_out(taken, addresses, turn):
 def test_counters_of_lagging_groups_come_first(monkeypatch):
     pairs = [("T", f"g-{it:03}") for it in range(100)]
     stats = {"T": {0: QueueStats(0, 9, None)}}
-    reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)
+    reading = BrokerReading(
+        broker="broker-a", broker_id=0, address="a:1", is_master=True, topic_stats=stats
+    )
     seen: set[str] = set()
 
     async def broker_stats(client, address, name, key):
@@ -116,7 +165,9 @@ def test_counters_of_lagging_groups_come_first(monkeypatch):
 async def counters_left_out(reading, subjects, turn):
     async with RemotingClient() as client:
         lags = {("T", "g-099"): 10}
-        reader = StatsReader(client, Problems(), reading, 42, lags, turn)
+        reader = StatsReader(
+            client=client, problems=Problems(), reading=reading, limit=42, lags=lags, turn=turn
+        )
         await reader.read(subjects)
         return reader.left_out
 
@@ -130,7 +181,9 @@ def test_queues_without_a_sample_are_counted(monkeypatch, limit, left_out):
 
     async def samples_left_out():
         async with RemotingClient() as client:
-            reader = TagReader(client, Problems(), "broker-a", "a:1", limit)
+            reader = TagReader(
+                client=client, problems=Problems(), broker="broker-a", address="a:1", limit=limit
+            )
             await reader.read({("T", it): range(1000 * it + 1000) for it in range(5)}, 256)
             return reader.left_out
 

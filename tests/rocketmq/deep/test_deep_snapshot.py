@@ -37,12 +37,22 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 def snapshot_of(consumers, clients=(), queues=((0, 100), (0, 100))):
     """Topic T on broker-a, queues of (min, max); consumers of (group, queue, offset)."""
     return Snapshot(
-        "lab",
-        "remote",
-        datetime(2026, 11, 21, tzinfo=UTC),
-        queue_offsets=[QueueOffset("broker-a", "T", it, *ends) for it, ends in enumerate(queues)],
+        cluster="lab",
+        source="remote",
+        observed_at=datetime(2026, 11, 21, tzinfo=UTC),
+        queue_offsets=[
+            QueueOffset(broker="broker-a", topic="T", queue_id=it, min_offset=first, max_offset=end)
+            for it, (first, end) in enumerate(queues)
+        ],
         consumer_offsets=[
-            ConsumerOffset("broker-a", group, "T", queue, None, offset)
+            ConsumerOffset(
+                broker="broker-a",
+                consumer_group=group,
+                topic="T",
+                queue_id=queue,
+                client_id=None,
+                consumer_offset=offset,
+            )
             for group, queue, offset in consumers
         ],
         clients=list(clients),
@@ -50,8 +60,22 @@ def snapshot_of(consumers, clients=(), queues=((0, 100), (0, 100))):
 
 
 def member(group, tags, expression_type="TAG"):
-    subscription = Subscription("T", expression_type, " || ".join(tags) or "*", list(tags))
-    client = Client(group, f"{group}-0", None, "JAVA", None, None, "CLUSTERING", None)
+    subscription = Subscription(
+        topic="T",
+        expression_type=expression_type,
+        expression=" || ".join(tags) or "*",
+        tags=list(tags),
+    )
+    client = Client(
+        consumer_group=group,
+        client_id=f"{group}-0",
+        client_address=None,
+        language="JAVA",
+        version=None,
+        consume_type=None,
+        message_model="CLUSTERING",
+        consume_from_where=None,
+    )
     client.subscriptions = [subscription]
     return client
 
@@ -183,7 +207,15 @@ def test_a_stuck_client_gives_no_pull_offset(recorded):
 
 def cached(count, end, commit=40, in_order=(0, 0)):
     return ProcessQueue(
-        *(commit, 0, end, count, 0, True, False, None, None),
+        commit_offset=commit,
+        cached_min_offset=0,
+        cached_max_offset=end,
+        cached_messages=count,
+        cached_mib=0,
+        locked=True,
+        dropped=False,
+        last_pull_at=None,
+        last_consume_at=None,
         in_order_messages=in_order[0],
         in_order_max_offset=in_order[1],
     )
@@ -209,7 +241,16 @@ def cached(count, end, commit=40, in_order=(0, 0)):
 def test_few_slow_messages_give_pull_offsets_where_certain(queue, orderly, maximum, pull):
     """Brokers of 4.9 report no pull offset; a client of 8 threads reports its cache."""
     at = MessageQueue("T", "broker-a", 0)
-    info = RunningInfo(8, "AVG", None, None, {at: queue}, {}, 8, orderly)
+    info = RunningInfo(
+        thread_count=8,
+        allocation_strategy="AVG",
+        started_at=None,
+        subscriptions=None,
+        queues={at: queue},
+        topics={},
+        messages_at_once=8,
+        consume_orderly=orderly,
+    )
     snapshot = snapshot_of([("g", 0, 40)], queues=[(0, maximum)])
     fill_pull_offsets(snapshot, client_pull_offsets(member("g", []), info))
     assert snapshot.consumer_offsets[0].pull_offset == pull
@@ -229,7 +270,9 @@ def test_few_slow_messages_give_pull_offsets_where_certain(queue, orderly, maxim
 def test_pull_offsets_of_caches(offset, handed, pull):
     snapshot = snapshot_of([("g", 0, offset), ("g", 1, 5), ("h", 0, 5)])
     at = MessageQueue("T", "broker-a", 0)
-    fill_pull_offsets(snapshot, [ClientPullOffset("g", at, it) for it in handed])
+    fill_pull_offsets(
+        snapshot, [ClientPullOffset(consumer_group="g", queue=at, next_offset=it) for it in handed]
+    )
     rows = [(row.pull_offset, row.pull_source) for row in snapshot.consumer_offsets]
     assert rows == [(pull, pull and "client_cache"), (None, None), (None, None)]
 
@@ -238,21 +281,58 @@ def test_pull_offsets_of_brokers_win_over_caches():
     snapshot = snapshot_of([("g", 0, 40)])
     row = snapshot.consumer_offsets[0]
     row.pull_offset, row.pull_source = 50, "consume_stats"
-    fill_pull_offsets(snapshot, [ClientPullOffset("g", MessageQueue("T", "broker-a", 0), 60)])
+    fill_pull_offsets(
+        snapshot,
+        [
+            ClientPullOffset(
+                consumer_group="g", queue=MessageQueue("T", "broker-a", 0), next_offset=60
+            )
+        ],
+    )
     assert (row.pull_offset, row.pull_source) == (50, "consume_stats")
 
 
 def test_only_overtaken_queue_ends_are_read_again():
     """It reported its offset after their ends were read."""
-    snapshot = Snapshot("c", "remote", NOW, NOW)
-    snapshot.queue_offsets = [QueueOffset("a", "T", number, 0, 10, NOW) for number in range(3)]
-    snapshot.queue_offsets.append(QueueOffset("b", "T", 0, 0, 10, NOW))
+    snapshot = Snapshot(cluster="c", source="remote", observed_at=NOW, finished_at=NOW)
+    snapshot.queue_offsets = [
+        QueueOffset(
+            broker="a",
+            topic="T",
+            queue_id=number,
+            min_offset=0,
+            max_offset=10,
+            newest_stored_at=NOW,
+        )
+        for number in range(3)
+    ]
+    snapshot.queue_offsets.append(
+        QueueOffset(
+            broker="b", topic="T", queue_id=0, min_offset=0, max_offset=10, newest_stored_at=NOW
+        )
+    )
     reported = {0: 12, 1: 10, 2: None}
     snapshot.consumer_offsets = [
-        ConsumerOffset("a", "news", "T", number, "client", offset)
+        ConsumerOffset(
+            broker="a",
+            consumer_group="news",
+            topic="T",
+            queue_id=number,
+            client_id="client",
+            consumer_offset=offset,
+        )
         for number, offset in reported.items()
     ]
-    snapshot.consumer_offsets.append(ConsumerOffset("a", "news", "T", 1, None, 99))
+    snapshot.consumer_offsets.append(
+        ConsumerOffset(
+            broker="a",
+            consumer_group="news",
+            topic="T",
+            queue_id=1,
+            client_id=None,
+            consumer_offset=99,
+        )
+    )
     queue_offsets = overtaken_queues(snapshot, "a")
     assert [(queue.topic, queue.queue_id) for queue in queue_offsets["T"]] == [("T", 0)]
     assert overtaken_queues(snapshot, "b") == {}
@@ -269,7 +349,9 @@ def test_only_overtaken_queue_ends_are_read_again():
 
 def counted(**answers):
     stats = {"T": {0: QueueStats(0, 9, None), 1: QueueStats(0, 9, None)}, "rmq_sys_x": {}}
-    master = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats, **answers)
+    master = BrokerReading(
+        broker="broker-a", broker_id=0, address="a:1", is_master=True, topic_stats=stats, **answers
+    )
     rows = [("g", 0, 5), ("CID_RMQ_SYS_TRANS", 0, 5)]
     return CounterSubjects.of(snapshot_of(rows, [member("online", [])]), master)
 

@@ -24,7 +24,7 @@ REPORTING = ("g-slow", "g-filter", "g-stuck", "g-inconsistent", "g-idle", "g-bro
 
 @pytest.fixture(scope="module")
 def target(cluster):
-    return ClusterTarget((cluster.namesrv,), deep=DeepOptions(groups=REPORTING))
+    return ClusterTarget(name_servers=(cluster.namesrv,), deep=DeepOptions(groups=REPORTING))
 
 
 @pytest.fixture(scope="module")

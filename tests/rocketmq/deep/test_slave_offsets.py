@@ -8,11 +8,51 @@ from tidemark.rocketmq.names import OffsetKey
 from tidemark.rocketmq.records import Broker, ConsumerOffset
 
 COMMITTED = [
-    ConsumerOffset("broker-a", "g", "T", 0, None, 100, offset_store="broker"),
-    ConsumerOffset("broker-a", "g", "T", 1, None, 50, offset_store="broker"),
-    ConsumerOffset("broker-a", "g", "T", 2, None, None, offset_store="broker"),
-    ConsumerOffset("broker-b", "g", "T", 0, None, 7000, offset_store="broker"),
-    ConsumerOffset("broker-a", "h", "T", 0, "client", 900, offset_store="client_file"),
+    ConsumerOffset(
+        broker="broker-a",
+        consumer_group="g",
+        topic="T",
+        queue_id=0,
+        client_id=None,
+        consumer_offset=100,
+        offset_store="broker",
+    ),
+    ConsumerOffset(
+        broker="broker-a",
+        consumer_group="g",
+        topic="T",
+        queue_id=1,
+        client_id=None,
+        consumer_offset=50,
+        offset_store="broker",
+    ),
+    ConsumerOffset(
+        broker="broker-a",
+        consumer_group="g",
+        topic="T",
+        queue_id=2,
+        client_id=None,
+        consumer_offset=None,
+        offset_store="broker",
+    ),
+    ConsumerOffset(
+        broker="broker-b",
+        consumer_group="g",
+        topic="T",
+        queue_id=0,
+        client_id=None,
+        consumer_offset=7000,
+        offset_store="broker",
+    ),
+    ConsumerOffset(
+        broker="broker-a",
+        consumer_group="h",
+        topic="T",
+        queue_id=0,
+        client_id="client",
+        consumer_offset=900,
+        offset_store="client_file",
+    ),
 ]
 
 
@@ -27,7 +67,7 @@ COMMITTED = [
     ],
 )
 def test_how_far_a_copy_is_behind(copied, behind, missing, late):
-    slave = Broker("broker-a", 1, "a:2")
+    slave = Broker(broker="broker-a", broker_id=1, address="a:2")
     compare(slave, ConsumerOffsetTable({OffsetKey("T", "g"): copied}, None), COMMITTED)
     assert (slave.offsets_behind, slave.offsets_missing) == (behind, missing)
     assert (slave.offsets_late, slave.offsets_copied) == (late, sum(copied.values()))

@@ -37,7 +37,7 @@ def served(tmp_path_factory):
 def counted(cluster):
     """Messages a second handed to g-fast in the last minute, by broker id, and what was written."""
     deep = DeepOptions(client_reports=False, max_tag_requests=0, max_store_times=0)
-    taken = collect_snapshot(ClusterTarget((cluster.namesrv,), deep=deep))
+    taken = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), deep=deep))
     served = {
         row.broker_id: row.tps
         for row in taken.broker_stats
@@ -68,10 +68,10 @@ def test_a_hanging_slave_changes_no_offset(served):
     """The slave's own table of progress is as old as its last copy, and is not used."""
     served.stop_producers()
     time.sleep(8)  # clients commit every 5 s
-    before = offsets(collect_snapshot(ClusterTarget((served.namesrv,))))
+    before = offsets(collect_snapshot(ClusterTarget(name_servers=(served.namesrv,))))
     faults.stop(served, "broker-a-slave")
     try:
-        taken = collect_snapshot(ClusterTarget((served.namesrv,)))
+        taken = collect_snapshot(ClusterTarget(name_servers=(served.namesrv,)))
     finally:
         faults.resume(served, "broker-a-slave")
     assert offsets(taken) == before == offsets_one_by_one(served, before)

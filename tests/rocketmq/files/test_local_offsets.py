@@ -45,12 +45,12 @@ def test_real_files(clients):
     )
     assert snapshot.problems == [] and snapshot.queue_offsets == snapshot.brokers == []
     first = ConsumerOffset(
-        "broker-a",
-        "g-broadcast",
-        "lab_bcast",
-        0,
-        "127.0.0.1@g-broadcast-0",
-        3276,
+        broker="broker-a",
+        consumer_group="g-broadcast",
+        topic="lab_bcast",
+        queue_id=0,
+        client_id="127.0.0.1@g-broadcast-0",
+        consumer_offset=3276,
         offset_store="client_file",
     )
     assert of_client(snapshot, 0)[0] == first

@@ -38,7 +38,7 @@ def folder(cluster, broker):
 
 
 def collected(cluster):
-    return collect_snapshot(ClusterTarget((cluster.namesrv,)))
+    return collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,)))
 
 
 def wait_for_persist(cluster, *brokers):

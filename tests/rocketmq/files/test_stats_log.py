@@ -47,8 +47,9 @@ def test_real_logs(version, instants):
 def test_a_counter():
     printed = line(name="SNDBCK_PUT_NUMS", key="lab_orders@g-dlq", window="Hour", sums="38")
     expected = BrokerStats(
-        "broker-a", 0, "SNDBCK_PUT_NUMS", "lab_orders@g-dlq", "lab_orders", "g-dlq", "hour",
-        38, 0.02, 1.0,
+        broker="broker-a", broker_id=0, stats_name="SNDBCK_PUT_NUMS",
+        stats_key="lab_orders@g-dlq", topic="lab_orders", consumer_group="g-dlq",
+        stats_window="hour", sum=38, tps=0.02, avgpt=1.0,
     )  # fmt: skip
     assert parse_line(printed, "broker-a") == (at(9, 32), expected)
 

@@ -43,12 +43,41 @@ def test_every_row(small):
     assert (snapshot.source, snapshot.status, snapshot.problems) == ("store", "COMPLETE", [])
     assert (snapshot.cluster, snapshot.brokers_expected, snapshot.brokers_answered) == ("lab", 1, 1)
     assert snapshot.queue_offsets == [
-        QueueOffset("broker-a", "t", 0, 0, 3, stored(2)),
-        QueueOffset("broker-a", "t", 1, 0, 0, None),
+        QueueOffset(
+            broker="broker-a",
+            topic="t",
+            queue_id=0,
+            min_offset=0,
+            max_offset=3,
+            newest_stored_at=stored(2),
+        ),
+        QueueOffset(
+            broker="broker-a",
+            topic="t",
+            queue_id=1,
+            min_offset=0,
+            max_offset=0,
+            newest_stored_at=None,
+        ),
     ]
     assert snapshot.consumer_offsets == [
-        ConsumerOffset("broker-a", "g", "t", 0, None, 1, first_unconsumed_at=stored(1)),
-        ConsumerOffset("broker-a", "g", "t", 1, None, 0),
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="g",
+            topic="t",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=1,
+            first_unconsumed_at=stored(1),
+        ),
+        ConsumerOffset(
+            broker="broker-a",
+            consumer_group="g",
+            topic="t",
+            queue_id=1,
+            client_id=None,
+            consumer_offset=0,
+        ),
     ]
     assert [(row.topic, row.kind) for row in snapshot.topics] == [
         *(("broker-a", "system"), ("lab", "system"), ("lab_REPLY_TOPIC", "system"), ("t", "normal"))
@@ -76,7 +105,14 @@ def test_messages_that_expired(small):
     snapshot = read_store(small.root)
     assert snapshot.status == "COMPLETE"
     # Number 0 of the log is SCHEDULE_TOPIC_XXXX's; the first file ends after 8 messages.
-    assert queues(snapshot)[0] == QueueOffset("broker-a", "t", 0, 7, 13, stored(13))
+    assert queues(snapshot)[0] == QueueOffset(
+        broker="broker-a",
+        topic="t",
+        queue_id=0,
+        min_offset=7,
+        max_offset=13,
+        newest_stored_at=stored(13),
+    )
     assert snapshot.consumer_offsets[0].first_unconsumed_at is None
     assert snapshot.brokers[0].commit_log_min_offset == LOG_FILE
 
@@ -91,7 +127,16 @@ def test_all_messages_of_a_queue_expired(store):
     snapshot = read_store(store.root)
     assert (snapshot.status, queues(snapshot, "old")) == (
         "COMPLETE",
-        [QueueOffset("broker-a", "old", 0, 1, 1, None)],
+        [
+            QueueOffset(
+                broker="broker-a",
+                topic="old",
+                queue_id=0,
+                min_offset=1,
+                max_offset=1,
+                newest_stored_at=None,
+            )
+        ],
     )
 
 
@@ -146,8 +191,22 @@ def test_a_topic_that_was_given_fewer_queues(store, v5):
     assert (snapshot.status, snapshot.queue_offsets) == (
         "COMPLETE",
         [
-            QueueOffset("broker-a", "t", 0, 0, 1, stored(0)),
-            QueueOffset("broker-a", "t", 1, 0, 2, stored(2) if v5 else None),
+            QueueOffset(
+                broker="broker-a",
+                topic="t",
+                queue_id=0,
+                min_offset=0,
+                max_offset=1,
+                newest_stored_at=stored(0),
+            ),
+            QueueOffset(
+                broker="broker-a",
+                topic="t",
+                queue_id=1,
+                min_offset=0,
+                max_offset=2,
+                newest_stored_at=stored(2) if v5 else None,
+            ),
         ],
     )
     assert [
@@ -178,7 +237,16 @@ def test_a_static_topic_is_unknown_and_no_problem(small):
     # As a 5.3.3 broker writes it, without the fields that do not matter here.
     small.config("topicQueueMapping.json", f'{{"topicQueueMappingInfoMap":{{"t":{mapping}}}}}')
     snapshot = read_store(small.root)
-    assert queues(snapshot) == [QueueOffset("broker-a", "t", 3, None, None, None)]
+    assert queues(snapshot) == [
+        QueueOffset(
+            broker="broker-a",
+            topic="t",
+            queue_id=3,
+            min_offset=None,
+            max_offset=None,
+            newest_stored_at=None,
+        )
+    ]
     assert {row.first_unconsumed_at for row in snapshot.consumer_offsets} <= {None}
     assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
 
@@ -352,7 +420,9 @@ def test_a_commit_log_that_is_cut_off(small):
     snapshot = read_store(small.root)
     (problem,) = snapshot.problems
     assert problem.endpoint == str(path) and "is cut off" in problem.message
-    assert queues(snapshot)[0] == QueueOffset("broker-a", "t", 0, 0, 13, None)
+    assert queues(snapshot)[0] == QueueOffset(
+        broker="broker-a", topic="t", queue_id=0, min_offset=0, max_offset=13, newest_stored_at=None
+    )
     assert snapshot.consumer_offsets[0].first_unconsumed_at == stored(1)
 
 

@@ -25,18 +25,27 @@ KEY = OffsetKey("T", "g")
 
 
 def snapshot_of(*readings):
-    snapshot = Snapshot("lab", "remote", datetime(2026, 11, 21, tzinfo=UTC))
+    snapshot = Snapshot(
+        cluster="lab", source="remote", observed_at=datetime(2026, 11, 21, tzinfo=UTC)
+    )
     fill(snapshot, readings)
     return snapshot
 
 
 def online(*topics, model="CLUSTERING", client="c1"):
     return ConsumerConnection(
-        [Connection(client, "127.0.0.1:5", "JAVA", "V5_3_3")],
-        "CONSUME_PASSIVELY",
-        model,
-        "CONSUME_FROM_LAST_OFFSET",
-        {topic: Subscription(topic, "TAG", "*", []) for topic in topics},
+        connections=[
+            Connection(
+                client_id=client, client_address="127.0.0.1:5", language="JAVA", version="V5_3_3"
+            )
+        ],
+        consume_type="CONSUME_PASSIVELY",
+        message_model=model,
+        consume_from_where="CONSUME_FROM_LAST_OFFSET",
+        subscriptions={
+            topic: Subscription(topic=topic, expression_type="TAG", expression="*", tags=[])
+            for topic in topics
+        },
     )
 
 
@@ -44,11 +53,13 @@ def master(broker="broker-a", *, offsets=None, pulls=None, queues=2, perm=6, **r
     """A master with topic T of two queues, each with messages 10 to 99."""
     given = {
         "offsets": ConsumerOffsetTable({KEY: offsets} if offsets else {}, pulls),
-        "topics": {"T": TopicConfig("T", queues, queues, perm)},
+        "topics": {"T": TopicConfig(topic="T", read_queues=queues, write_queues=queues, perm=perm)},
         "groups": {},
         "topic_stats": {"T": {queue: QueueStats(10, 100, None) for queue in range(queues)}},
     }
-    return BrokerReading(broker, 0, f"{broker}:1", True, **(given | responses))
+    return BrokerReading(
+        broker=broker, broker_id=0, address=f"{broker}:1", is_master=True, **(given | responses)
+    )
 
 
 def progress(*readings):
@@ -194,12 +205,52 @@ def test_pull_offsets_of_the_table(committed, table, pull, source):
 @pytest.mark.parametrize(
     ("committed", "stats", "pull", "source"),
     [
-        (50, ConsumeStats(100, 50, 60, None), 60, "consume_stats"),
-        (50, ConsumeStats(100, 50, None, None), None, None),  # before 5.1
-        (50, ConsumeStats(100, 50, -1, None), None, None),  # the broker's own sign for unknown
-        (None, ConsumeStats(100, 0, 60, None), 60, "consume_stats"),  # hangs on its first message
-        (None, ConsumeStats(100, 0, 0, None), None, None),  # a 0 that means nothing
-        (None, ConsumeStats(0, 0, 0, None), 0, "consume_stats"),  # an empty queue: 0 it is
+        (
+            50,
+            ConsumeStats(
+                broker_offset=100, consumer_offset=50, pull_offset=60, last_consumed_at=None
+            ),
+            60,
+            "consume_stats",
+        ),
+        (
+            50,
+            ConsumeStats(
+                broker_offset=100, consumer_offset=50, pull_offset=None, last_consumed_at=None
+            ),
+            None,
+            None,
+        ),  # before 5.1
+        (
+            50,
+            ConsumeStats(
+                broker_offset=100, consumer_offset=50, pull_offset=-1, last_consumed_at=None
+            ),
+            None,
+            None,
+        ),  # the broker's own sign for unknown
+        (
+            None,
+            ConsumeStats(
+                broker_offset=100, consumer_offset=0, pull_offset=60, last_consumed_at=None
+            ),
+            60,
+            "consume_stats",
+        ),  # hangs on its first message
+        (
+            None,
+            ConsumeStats(
+                broker_offset=100, consumer_offset=0, pull_offset=0, last_consumed_at=None
+            ),
+            None,
+            None,
+        ),  # a 0 that means nothing
+        (
+            None,
+            ConsumeStats(broker_offset=0, consumer_offset=0, pull_offset=0, last_consumed_at=None),
+            0,
+            "consume_stats",
+        ),  # an empty queue: 0 it is
     ],
 )
 def test_pull_offsets_of_consume_stats(committed, stats, pull, source):
@@ -225,7 +276,7 @@ def test_pull_offsets_of_consume_stats(committed, stats, pull, source):
 def test_at_the_end_of_a_queue_no_request_is_needed(committed, queue, requested, expected):
     """Nothing is left to hand out, so the pull offset is the end too."""
     reading = master(
-        topics={"T": TopicConfig("T", 1, 1, 6)},
+        topics={"T": TopicConfig(topic="T", read_queues=1, write_queues=1, perm=6)},
         connections={"g": online("T")},
         topic_stats={"T": {0: queue}},
         offsets={} if committed is None else {0: committed},
@@ -242,7 +293,13 @@ def test_at_the_end_nothing_is_known_of_an_offline_group():
 
 
 def test_a_pull_offset_is_capped_at_the_end_that_was_read_before():
-    stats = {("g", "T"): {0: ConsumeStats(140, 50, 130, None)}}
+    stats = {
+        ("g", "T"): {
+            0: ConsumeStats(
+                broker_offset=140, consumer_offset=50, pull_offset=130, last_consumed_at=None
+            )
+        }
+    }
     reading = master(offsets={0: 50}, connections={"g": online("T")}, consume_stats=stats)
     assert progress(reading)[A0][1:3] == (100, "consume_stats")
 
@@ -264,10 +321,27 @@ POP_RETRY = "%RETRY%g_T"
 def test_pop_groups_have_no_pull_offset(modes, default, pulled):
     topics = ("T", "%RETRY%g", POP_RETRY)
     reading = master(
-        topics={topic: TopicConfig(topic, 1, 1, 6) for topic in topics},
-        groups={"g": SubscriptionGroupConfig("g", True, 16, 1)},
+        topics={
+            topic: TopicConfig(topic=topic, read_queues=1, write_queues=1, perm=6)
+            for topic in topics
+        },
+        groups={
+            "g": SubscriptionGroupConfig(
+                consumer_group="g",
+                consume_enable=True,
+                retry_max_times=16,
+                which_broker_when_slow=1,
+            )
+        },
         connections={"g": online(*topics)},
-        consume_stats={("g", topic): {0: ConsumeStats(100, 50, 50, None)} for topic in topics},
+        consume_stats={
+            ("g", topic): {
+                0: ConsumeStats(
+                    broker_offset=100, consumer_offset=50, pull_offset=50, last_consumed_at=None
+                )
+            }
+            for topic in topics
+        },
         topic_stats={topic: {0: QueueStats(10, 100, None)} for topic in topics},
         request_modes=modes,
         config=default,
@@ -288,7 +362,9 @@ def test_one_client_on_two_brokers_is_one_row():
 
 
 def test_an_unreachable_broker_is_a_row_of_unknowns():
-    snapshot = snapshot_of(BrokerReading("broker-a", 0, "broker-a:1", True))
+    snapshot = snapshot_of(
+        BrokerReading(broker="broker-a", broker_id=0, address="broker-a:1", is_master=True)
+    )
     (broker,) = snapshot.brokers
     named = ("broker", "broker_id", "address")
     values = {name: getattr(broker, name) for name in type(broker).__slots__}
@@ -299,7 +375,13 @@ def test_an_unreachable_broker_is_a_row_of_unknowns():
 
 
 def test_a_slave_gives_its_broker_row_only():
-    slave = BrokerReading("broker-a", 1, "broker-a:2", False, config={"brokerRole": "SLAVE"})
+    slave = BrokerReading(
+        broker="broker-a",
+        broker_id=1,
+        address="broker-a:2",
+        is_master=False,
+        config={"brokerRole": "SLAVE"},
+    )
     slave.offsets = ConsumerOffsetTable({KEY: {0: 5}}, None)
     snapshot = snapshot_of(slave)
     assert snapshot.brokers[0].role == "SLAVE" and not snapshot.consumer_offsets
@@ -310,11 +392,11 @@ def recorded_master(version, recorded):
         return recorded(version, f"{name}.body")
 
     return BrokerReading(
-        "broker-a",
-        0,
-        "127.0.0.1:10911",
-        True,
-        frozenset({"broker-a", "LabCluster"}),
+        broker="broker-a",
+        broker_id=0,
+        address="127.0.0.1:10911",
+        is_master=True,
+        deployment=frozenset({"broker-a", "LabCluster"}),
         runtime=responses.decode_broker_runtime_info(body("28_runtime_m")),
         config=decode_broker_config(body("26_config_m")),
         offsets=responses.decode_consumer_offsets(body("43_consumer_offset_m")),
@@ -380,8 +462,25 @@ def test_next_requests_to_a_recorded_broker(version, recorded):
 def slave(pulls=None, stats=None):
     """A slave whose clients read from it, and its data of T: stale commits and its pull offset."""
     offsets = None if pulls is None else ConsumerOffsetTable({KEY: {0: 3}}, {KEY: pulls})
-    reported = {} if stats is None else {("g", "T"): {0: ConsumeStats(100, 3, stats, None)}}
-    return BrokerReading("broker-a", 1, "a:2", False, offsets=offsets, consume_stats=reported)
+    reported = (
+        {}
+        if stats is None
+        else {
+            ("g", "T"): {
+                0: ConsumeStats(
+                    broker_offset=100, consumer_offset=3, pull_offset=stats, last_consumed_at=None
+                )
+            }
+        }
+    )
+    return BrokerReading(
+        broker="broker-a",
+        broker_id=1,
+        address="a:2",
+        is_master=False,
+        offsets=offsets,
+        consume_stats=reported,
+    )
 
 
 @pytest.mark.parametrize(
@@ -395,7 +494,13 @@ def slave(pulls=None, stats=None):
     ],
 )
 def test_the_pull_offset_is_the_largest_over_replicas(replica, pull, source):
-    stats = {("g", "T"): {0: ConsumeStats(100, 50, 50, None)}}
+    stats = {
+        ("g", "T"): {
+            0: ConsumeStats(
+                broker_offset=100, consumer_offset=50, pull_offset=50, last_consumed_at=None
+            )
+        }
+    }
     reading = master(offsets={0: 50}, connections={"g": online("T")}, consume_stats=stats)
     assert progress(reading, replica)[A0] == (50, pull, source, "broker")
 
@@ -461,8 +566,16 @@ def test_a_member_subscribes_to_its_own_lite_topics(subscriber, topics):
 def test_processes_with_one_client_id_are_one_member_with_several_connections():
     """As one broker lists them; two brokers list each member once."""
     twice = online("T", client="same")
-    twice.connections.append(Connection("same", "127.0.0.1:6", "JAVA", "V5_3_3"))
-    twice.connections.append(Connection("other", "127.0.0.1:7", "JAVA", "V5_3_3"))
+    twice.connections.append(
+        Connection(
+            client_id="same", client_address="127.0.0.1:6", language="JAVA", version="V5_3_3"
+        )
+    )
+    twice.connections.append(
+        Connection(
+            client_id="other", client_address="127.0.0.1:7", language="JAVA", version="V5_3_3"
+        )
+    )
     snapshot = snapshot_of(
         master(connections={"g": twice}),
         master("broker-b", connections={"g": online("T", client="other")}),

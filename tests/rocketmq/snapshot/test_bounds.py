@@ -101,10 +101,12 @@ def test_addresses_of_a_name_server_are_counted():
 def test_many_clusters_of_many_brokers_take_no_quadratic_time():
     """With one search of each list by each broker this would take hours."""
     names = [f"b{number}" for number in range(10_000)]
-    groups = {name: BrokerGroup(name, "c", {0: f"{name}:1"}) for name in names}
+    groups = {
+        name: BrokerGroup(broker=name, cluster="c", addresses={0: f"{name}:1"}) for name in names
+    }
     info = ClusterInfo(groups, {f"c{number}": names for number in range(20)})
     problems = Problems()
-    target = ClusterTarget(("n:1",), cluster="c7", max_brokers=10)
+    target = ClusterTarget(name_servers=("n:1",), cluster="c7", max_brokers=10)
     readings = expected_readings(info, "n:1", target, problems)
     assert len(readings) == 10_000
     assert "9990 are left out (max_brokers" in str(problems.rows()) or problems.left_out
@@ -137,7 +139,9 @@ def test_values_are_counted_before_a_body_is_read():
 def test_problems_are_bounded_and_those_left_out_are_counted():
     problems = Problems()
     for number in range(MOST_PROBLEMS + 7):
-        problems.add(Problem("h:1", f"op {number}", None, "m" * 10_000))
+        problems.add(
+            Problem(endpoint="h:1", operation=f"op {number}", code=None, message="m" * 10_000)
+        )
     *rows, last = problems.rows()
     assert (len(rows), problems.left_out) == (MOST_PROBLEMS, 7)
     assert last.message.startswith("7 more problems")
@@ -145,8 +149,11 @@ def test_problems_are_bounded_and_those_left_out_are_counted():
 
 
 def test_topics_with_too_many_queues_are_named_or_counted():
-    reading = BrokerReading("a", 0, "h:1", is_master=True)
-    reading.topics = {f"T{it:03}": TopicConfig(f"T{it:03}", 10**9, 1, 6) for it in range(100)}
+    reading = BrokerReading(broker="a", broker_id=0, address="h:1", is_master=True)
+    reading.topics = {
+        f"T{it:03}": TopicConfig(topic=f"T{it:03}", read_queues=10**9, write_queues=1, perm=6)
+        for it in range(100)
+    }
     reading.leave_out_oversized_topics()
     messages = [message for _, message in reading.invalid_offsets()]
     assert len(messages) == MOST_NAMED + 1 and messages[-1].startswith(
@@ -156,13 +163,24 @@ def test_topics_with_too_many_queues_are_named_or_counted():
 
 def test_groups_of_too_many_rows_are_left_out_and_named(monkeypatch):
     monkeypatch.setattr(collector, "MOST_QUEUES", 1_000)
-    reading = BrokerReading("a", 0, "h:1", is_master=True)
-    reading.topics = {"T": TopicConfig("T", 900, 900, 6), "U": TopicConfig("U", 4, 4, 6)}
+    reading = BrokerReading(broker="a", broker_id=0, address="h:1", is_master=True)
+    reading.topics = {
+        "T": TopicConfig(topic="T", read_queues=900, write_queues=900, perm=6),
+        "U": TopicConfig(topic="U", read_queues=4, write_queues=4, perm=6),
+    }
 
     def online(topic):
-        member = Connection("c", None, "JAVA", None)
-        subscription = Subscription(topic, "TAG", "*", [])
-        return {"a": ConsumerConnection([member], None, "CLUSTERING", None, {topic: subscription})}
+        member = Connection(client_id="c", client_address=None, language="JAVA", version=None)
+        subscription = Subscription(topic=topic, expression_type="TAG", expression="*", tags=[])
+        return {
+            "a": ConsumerConnection(
+                connections=[member],
+                consume_type=None,
+                message_model="CLUSTERING",
+                consume_from_where=None,
+                subscriptions={topic: subscription},
+            )
+        }
 
     groups = {"big": online("T"), "large": online("T"), "small": online("U")}
     problems = Problems()
@@ -176,7 +194,7 @@ def test_groups_of_too_many_rows_are_left_out_and_named(monkeypatch):
 def test_the_memory_of_a_cluster_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("tidemark.collection.memory.MOST_REMEMBERED", 1)
     state = FileState(Home.of(tmp_path))
-    Memory.of(state, "orders").learn(snapshot(START, Minute(0)))
+    Memory.of(state, "orders").learn(snapshot(START, Minute(at=0)))
     assert len(Memory.of(state, "orders").brokers) == 1 < MOST_REMEMBERED
 
 
@@ -189,7 +207,7 @@ def test_a_hostile_cluster_of_the_same_file_is_no_kin(tmp_path):
     assert (honest.others, again.others) == (("hostile",), ("hostile",))
     state = FileState(Home.of(tmp_path))
     for key in ("hostile", "again"):
-        Memory.of(state, key).learn(snapshot(START, Minute(0)))
+        Memory.of(state, key).learn(snapshot(START, Minute(at=0)))
     memory = Memory.of(state, "honest")
     assert len(memory.kin(START)) == 2
     assert len(memory.kin(START, honest.others)) == 1

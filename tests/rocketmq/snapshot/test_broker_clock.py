@@ -47,7 +47,7 @@ def test_a_clock_that_is_not_reported_is_unknown(monkeypatch):
 @pytest.mark.cluster
 def test_masters_of_a_real_cluster_have_a_clock(cluster):
     """Broker and test share one clock, so the skew is within its error."""
-    taken = collect_snapshot(ClusterTarget((cluster.namesrv,)))
+    taken = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,)))
     masters = [row for row in taken.brokers if row.broker_id == 0]
     assert masters and taken.problems == []
     for row in masters:

@@ -125,7 +125,9 @@ def taken(scripted, wrong, name="b"):
             other = await stack.enter_async_context(scripted(partial(serve, name, wrong)))
             listing = partial(list_brokers, {"a": honest, "b": other})
             server = await stack.enter_async_context(scripted(listing))
-            target = ClusterTarget((server,), request_timeout=0.8, total_timeout=ENOUGH)
+            target = ClusterTarget(
+                name_servers=(server,), request_timeout=0.8, total_timeout=ENOUGH
+            )
             return await collect(target), other
 
     return asyncio.run(main())
@@ -456,7 +458,9 @@ def test_a_faulty_name_server_is_one_problem(scripted, tmp_path, body):
             await reader.read()
 
         async with scripted(respond) as server:
-            return await collect(ClusterTarget((server,), total_timeout=ENOUGH)), server
+            return await collect(
+                ClusterTarget(name_servers=(server,), total_timeout=ENOUGH)
+            ), server
 
     snapshot, server = asyncio.run(main())
     (problem,) = snapshot.problems

@@ -5,8 +5,17 @@ from tidemark.rocketmq.snapshot.online import homes, merged_online
 
 
 def connection(*client_ids):
-    members = [Connection(it, "127.0.0.1:5", "JAVA", "V5_3_3") for it in client_ids]
-    return ConsumerConnection(members, "CONSUME_PASSIVELY", "CLUSTERING", "", {})
+    members = [
+        Connection(client_id=it, client_address="127.0.0.1:5", language="JAVA", version="V5_3_3")
+        for it in client_ids
+    ]
+    return ConsumerConnection(
+        connections=members,
+        consume_type="CONSUME_PASSIVELY",
+        message_model="CLUSTERING",
+        consume_from_where="",
+        subscriptions={},
+    )
 
 
 def test_a_client_gets_requests_through_one_broker():

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def target(cluster):
-    return ClusterTarget((cluster.namesrv,))
+    return ClusterTarget(name_servers=(cluster.namesrv,))
 
 
 def addresses(snapshot):
@@ -262,7 +262,9 @@ def test_a_stopped_broker_affects_its_rows_only(cluster, target):
 
 def test_a_dead_remembered_broker_is_unreachable(target):
     ghost = ("broker-z", 0, "127.0.0.1:1")
-    snapshot = collect_snapshot(ClusterTarget(target.name_servers, remembered=(ghost,)))
+    snapshot = collect_snapshot(
+        ClusterTarget(name_servers=target.name_servers, remembered=(ghost,))
+    )
     assert snapshot.status == "PARTIAL"
     assert snapshot.brokers_expected == snapshot.brokers_answered + 1
     (problem,) = snapshot.problems
@@ -272,7 +274,9 @@ def test_a_dead_remembered_broker_is_unreachable(target):
 
 def test_another_broker_at_a_remembered_address_is_refused(cluster, target):
     ghost = ("broker-z", 0, cluster.brokers[0].address)
-    snapshot = collect_snapshot(ClusterTarget(target.name_servers, remembered=(ghost,)))
+    snapshot = collect_snapshot(
+        ClusterTarget(name_servers=target.name_servers, remembered=(ghost,))
+    )
     assert snapshot.status == "PARTIAL"
     assert not [q for q in snapshot.queue_offsets if q.broker == "broker-z"]
     (problem,) = snapshot.problems

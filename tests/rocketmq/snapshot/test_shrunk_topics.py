@@ -74,7 +74,7 @@ def test_read_only_queues_are_measured(shrunk):
     assert sorted(asyncio.run(written()) or ()) == [0, 1, 2, 3], (
         "all that the bulk response reports"
     )
-    taken = collect_snapshot(ClusterTarget((shrunk.namesrv,)))
+    taken = collect_snapshot(ClusterTarget(name_servers=(shrunk.namesrv,)))
     assert (taken.status, taken.problems) == ("COMPLETE", [])
     ends = {
         row.queue_id: (row.min_offset, row.max_offset, row.newest_stored_at is None)

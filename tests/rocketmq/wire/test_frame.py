@@ -29,7 +29,18 @@ def test_requests_equal_those_of_java(golden, release):
 @pytest.mark.parametrize("name", ["Cmd hex", "CmdR hex"])
 def test_both_header_types_decode_alike(golden, release, name):
     buffer = bytearray.fromhex(golden[release][name])
-    assert take_frames(buffer) == [Frame(208, 0, 0, None, FIELDS, b"hello", 0, "JAVA")]
+    assert take_frames(buffer) == [
+        Frame(
+            code=208,
+            opaque=0,
+            flag=0,
+            remark=None,
+            fields=FIELDS,
+            body=b"hello",
+            version=0,
+            language="JAVA",
+        )
+    ]
     assert not buffer
 
 

@@ -57,9 +57,11 @@ def test_an_advertised_address_outside_gets_no_connection_and_no_account(scripte
             listed = {"a": honest, "b": f"{host}:{port}"}
             async with scripted(partial(list_brokers, listed)) as server:
                 security = Security(ACCOUNT, networks=Networks.of("127.0.0.1/32"))
-                target = ClusterTarget((server,), security=security, total_timeout=30)
+                target = ClusterTarget(name_servers=(server,), security=security, total_timeout=30)
                 taken = await collect(target)
-                trusting = await collect(ClusterTarget((server,), security=Security(ACCOUNT)))
+                trusting = await collect(
+                    ClusterTarget(name_servers=(server,), security=Security(ACCOUNT))
+                )
         outside.close()
         return taken, trusting, f"{host}:{port}"
 
@@ -75,13 +77,13 @@ def test_an_advertised_address_outside_gets_no_connection_and_no_account(scripte
 
 def test_a_name_server_outside_is_not_connected_to():
     security = Security(ACCOUNT, networks=Networks.of("10.0.0.0/8"))
-    taken = asyncio.run(collect(ClusterTarget(("127.0.0.1:1",), security=security)))
+    taken = asyncio.run(collect(ClusterTarget(name_servers=("127.0.0.1:1",), security=security)))
     (problem,) = taken.problems
     assert taken.status == "FAILED" and "outside of the networks" in problem.message
 
 
 def test_metrics_of_a_broker_outside_are_not_read():
-    reading = BrokerReading("broker-a", 0, "127.0.0.1:1", is_master=True)
+    reading = BrokerReading(broker="broker-a", broker_id=0, address="127.0.0.1:1", is_master=True)
     reading.config = {"metricsExporterType": "PROM"}
     problems = Problems()
 
@@ -106,7 +108,7 @@ def test_networks_of_the_environment_and_of_the_file(tmp_path, monkeypatch):
     assert str(of_all.target().security.networks) == "10.1.0.0/16, fd00::/8"
     assert str(own.target().security.networks) == "10.2.0.0/16, 10.3.0.0/16"
     monkeypatch.setenv("TIDEMARK_BROKER_NETWORKS", "10.1.0.0/33")
-    for read in (Settings.read, Cluster(("h:1",)).security):
+    for read in (Settings.read, Cluster(namesrv=("h:1",)).security):
         with pytest.raises(SettingsError, match=r"TIDEMARK_BROKER_NETWORKS.*10\.1\.0\.0/33"):
             read()
     text["clusters"][1]["networks"] = "10.1.0.1/16"

@@ -68,7 +68,7 @@ def test_the_secret_is_never_sent():
 
 @pytest.mark.parametrize(
     "holder",
-    [SECRET, Security(SECRET), ClusterTarget(("ns:1",), security=Security(SECRET))],
+    [SECRET, Security(SECRET), ClusterTarget(name_servers=("ns:1",), security=Security(SECRET))],
     ids=["credentials", "security", "target"],
 )
 def test_a_secret_is_in_no_representation(holder):
@@ -86,7 +86,7 @@ def test_a_secret_is_in_no_representation(holder):
     ],
 )
 def test_a_snapshot_records_its_transport(security, transport):
-    snapshot = collect_snapshot(ClusterTarget(("127.0.0.1:1",), security=security))
+    snapshot = collect_snapshot(ClusterTarget(name_servers=("127.0.0.1:1",), security=security))
     assert snapshot.header()["transport"] == transport
 
 
@@ -197,7 +197,9 @@ def test_an_unusable_file_is_named(certificates, settings, expected_text):
 
 def test_an_unusable_file_is_a_problem_of_the_snapshot(certificates):
     security = Security(tls=trusted(certificates, ca="/nowhere/ca.pem"))
-    (problem,) = collect_snapshot(ClusterTarget(("127.0.0.1:1",), security=security)).problems
+    (problem,) = collect_snapshot(
+        ClusterTarget(name_servers=("127.0.0.1:1",), security=security)
+    ).problems
     assert "TLS: CA /nowhere/ca.pem: No such file or directory" in problem.message
 
 

@@ -27,7 +27,13 @@ Row = tuple[float, str, int | None, bool]
 
 def snapshots(*statuses: tuple[float, str]) -> list[LoadedSnapshot]:
     return [
-        LoadedSnapshot(snapshot_id(at), "lab", minute(at), status, frozenset({"broker-a"}))
+        LoadedSnapshot(
+            snapshot_id=snapshot_id(at),
+            cluster="lab",
+            observed_at=minute(at),
+            status=status,
+            brokers_read=frozenset({"broker-a"}),
+        )
         for at, status in statuses
     ]
 

@@ -19,7 +19,7 @@ RUNNING = -60
 """When members were started that have been there all along."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Seen:
     """One observation of queue 0.
 
@@ -53,37 +53,43 @@ CACHE = {"commit_offset": 40, "cached_messages": 3, "cached_max_offset": 59}
 A, B = {"a": RUNNING}, {"b": RUNNING}
 
 CASES = {
-    "the same owner": ([Seen("a"), Seen("a")], []),
+    "the same owner": ([Seen(owners="a"), Seen(owners="a")], []),
     "a broker reports what was handed out": (
-        [Seen("a", A, offsets=(100, 150)), Seen("b", A | B)],
+        [Seen(owners="a", members=A, offsets=(100, 150)), Seen(owners="b", members=A | B)],
         [rebalanced("b", "a", 50, "member joined")],
     ),
     "a client reports what was handed out": (
-        [Seen("a", A, reports=CACHE), Seen("b", A | B)],
+        [Seen(owners="a", members=A, reports=CACHE), Seen(owners="b", members=A | B)],
         [rebalanced("b", "a", 20, "member joined")],
     ),
     "nothing was handed out": (
-        [Seen("a", A | B, reports=CACHE | {"cached_messages": 0}), Seen("b", B)],
+        [
+            Seen(owners="a", members=A | B, reports=CACHE | {"cached_messages": 0}),
+            Seen(owners="b", members=B),
+        ],
         [rebalanced("b", "a", 0, "member left")],
     ),
     "nobody reports what was handed out": (
-        [Seen("a", A | B, reports={"commit_offset": 40}), Seen("b", B)],
+        [
+            Seen(owners="a", members=A | B, reports={"commit_offset": 40}),
+            Seen(owners="b", members=B),
+        ],
         [rebalanced("b", "a", None, "member left")],
     ),
     "another process": (
-        [Seen("a", A), Seen("b", B)],
+        [Seen(owners="a", members=A), Seen(owners="b", members=B)],
         [rebalanced("b", "a", None, "client restarted")],
     ),
     "the same process started again": (
-        [Seen("a"), Seen("b", A | {"b": 0.5})],
+        [Seen(owners="a"), Seen(owners="b", members=A | {"b": 0.5})],
         [rebalanced("b", "a", None, "client restarted")],
     ),
     "more queues": (
-        [Seen("a"), Seen("b", queues=2)],
+        [Seen(owners="a"), Seen(owners="b", queues=2)],
         [rebalanced("b", "a", None, "queue count changed")],
     ),
     "the former owner did not pull": (
-        [Seen("a", reports=pulled(-5)), Seen("b", reports=pulled(1))],
+        [Seen(owners="a", reports=pulled(-5)), Seen(owners="b", reports=pulled(1))],
         [
             ("PULL_EXPIRED", "a", None, None, "no queue of the client is pulled", None),
             rebalanced("b", "a", None, "not pulled for 120 s"),
@@ -91,49 +97,55 @@ CASES = {
     ),
     "nobody owned it for a while": (
         [
-            *(Seen("a"), Seen("a"), Seen(state="UNOWNED"), Seen(state="UNOWNED")),
-            Seen("b"),
+            *(Seen(owners="a"), Seen(owners="a"), Seen(state="UNOWNED"), Seen(state="UNOWNED")),
+            Seen(owners="b"),
         ],
         [rebalanced("b", "a", None, None, unowned=120_000)],
     ),
     "it came back to its owner": (
-        [Seen("a"), Seen(state="UNOWNED"), Seen("a")],
+        [Seen(owners="a"), Seen(state="UNOWNED"), Seen(owners="a")],
         [],
     ),
     "unknown is not unowned": (
-        [Seen("a"), Seen(state="UNKNOWN"), Seen("b")],
+        [Seen(owners="a"), Seen(state="UNKNOWN"), Seen(owners="b")],
         [rebalanced("b", "a", None)],
     ),
     "contested and given up": (
-        [Seen("a"), Seen("ab", state="CONTESTED"), Seen("b")],
+        [Seen(owners="a"), Seen(owners="ab", state="CONTESTED"), Seen(owners="b")],
         [rebalanced("b", "a", None)],
     ),
-    "pulled a while ago": ([Seen("a", reports=pulled(-1)), Seen("a", reports=pulled(-1))], []),
+    "pulled a while ago": (
+        [Seen(owners="a", reports=pulled(-1)), Seen(owners="a", reports=pulled(-1))],
+        [],
+    ),
     "not pulled any more is one event": (
         [
-            Seen("a", reports=CACHE | pulled(-1)),
-            Seen("a", reports=CACHE | pulled(-1)),
-            Seen("a", reports=CACHE | pulled(-1)),
-            Seen("a", reports=CACHE | pulled(-1)),
+            Seen(owners="a", reports=CACHE | pulled(-1)),
+            Seen(owners="a", reports=CACHE | pulled(-1)),
+            Seen(owners="a", reports=CACHE | pulled(-1)),
+            Seen(owners="a", reports=CACHE | pulled(-1)),
         ],
         [("PULL_EXPIRED", "a", None, 20, "no queue of the client is pulled", None)],
     ),
     "one of two is not pulled": (
-        [Seen("a", queues=2, reports=pulled(0)), Seen("a", queues=2, reports=pulled(-9))],
+        [
+            Seen(owners="a", queues=2, reports=pulled(0)),
+            Seen(owners="a", queues=2, reports=pulled(-9)),
+        ],
         [("PULL_EXPIRED", "a", None, None, "other queues of the client are pulled", None)],
     ),
     "an old report was seen at once": (
-        [Seen("a", reports=pulled(-9))],
+        [Seen(owners="a", reports=pulled(-9))],
         [("PULL_EXPIRED", "a", None, None, "no queue of the client is pulled", None)],
     ),
-    "clients that poll may pause": ([Seen("a", reports=pulled(-9))], []),
-    "concurrent clients need no lock": ([Seen("a", reports={"locked": False})], []),
+    "clients that poll may pause": ([Seen(owners="a", reports=pulled(-9))], []),
+    "concurrent clients need no lock": ([Seen(owners="a", reports={"locked": False})], []),
     "ordered, lock lost": (
-        [Seen("a", reports={"locked": True}), Seen("a", reports={"locked": False})],
+        [Seen(owners="a", reports={"locked": True}), Seen(owners="a", reports={"locked": False})],
         [("ORDER_LOCK_LOST", "a", None, None, None, None)],
     ),
     "ordered, lock taken by another": (
-        [Seen("a", reports={"locked": True}), Seen("ab", reports={"locked": False})],
+        [Seen(owners="a", reports={"locked": True}), Seen(owners="ab", reports={"locked": False})],
         [
             rebalanced("b", "a", None),
             ("ORDER_LOCK_LOST", "a", None, None, "another member holds the queue", None),
@@ -142,12 +154,12 @@ CASES = {
     ),
     "ordered, lock not renewed": (
         [
-            Seen("a", reports={"locked": True, "last_lock_at": minute(-0.5)}),
-            Seen("a", reports={"locked": True, "last_lock_at": minute(-0.5)}),
+            Seen(owners="a", reports={"locked": True, "last_lock_at": minute(-0.5)}),
+            Seen(owners="a", reports={"locked": True, "last_lock_at": minute(-0.5)}),
         ],
         [("ORDER_LOCK_LOST", "a", None, None, None, None)],
     ),
-    "ordered, broadcasting": ([Seen("a", reports={"locked": False})], []),
+    "ordered, broadcasting": ([Seen(owners="a", reports={"locked": False})], []),
 }
 
 

@@ -214,15 +214,45 @@ def test_pop_retry_topics_are_popped(spark):
 def test_lag_without_spark_shows_the_same(rows):
     """It is given the counters. What a broadcasting group committed as a cluster it leaves out."""
     groups = SIGNS.keys() - {"broadcast"}
-    taken = Snapshot("lab", "remote", minute(0), status="COMPLETE")
-    taken.brokers = [Broker("broker-a", 0, "a:1", version="V5_5_0")]
-    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 100)]
+    taken = Snapshot(cluster="lab", source="remote", observed_at=minute(0), status="COMPLETE")
+    taken.brokers = [Broker(broker="broker-a", broker_id=0, address="a:1", version="V5_5_0")]
+    taken.queue_offsets = [
+        QueueOffset(broker="broker-a", topic="orders", queue_id=0, min_offset=0, max_offset=100)
+    ]
     for group in groups:
-        offset = ConsumerOffset("broker-a", group, "orders", 0, None, 60, 90)
+        offset = ConsumerOffset(
+            broker="broker-a",
+            consumer_group=group,
+            topic="orders",
+            queue_id=0,
+            client_id=None,
+            consumer_offset=60,
+            pull_offset=90,
+        )
         taken.consumer_offsets.append(replace(offset, request_mode=REQUEST_MODES.get(group)))
-    taken.topics = [Topic("broker-a", topic, 1, 1, 6, None, kind) for topic, kind in TOPICS]
+    taken.topics = [
+        Topic(
+            broker="broker-a",
+            topic=topic,
+            read_queues=1,
+            write_queues=1,
+            perm=6,
+            message_type=None,
+            kind=kind,
+        )
+        for topic, kind in TOPICS
+    ]
     for row in CLIENTS:
-        client = Client(row["consumer_group"], row["client_id"], None, None, None, None, None, None)
+        client = Client(
+            consumer_group=row["consumer_group"],
+            client_id=row["client_id"],
+            client_address=None,
+            language=None,
+            version=None,
+            consume_type=None,
+            message_model=None,
+            consume_from_where=None,
+        )
         taken.clients.append(
             replace(
                 client,
@@ -236,7 +266,16 @@ def test_lag_without_spark_shows_the_same(rows):
     for group, count in COUNTED:
         key = f"orders@{group}"
         counter = BrokerStats(
-            "broker-a", 0, "GROUP_ACK_NUMS", key, "orders", group, "minute", 0, 0, 0
+            broker="broker-a",
+            broker_id=0,
+            stats_name="GROUP_ACK_NUMS",
+            stats_key=key,
+            topic="orders",
+            consumer_group=group,
+            stats_window="minute",
+            sum=0,
+            tps=0,
+            avgpt=0,
         )
         taken.broker_stats.append(replace(counter, sum=count))
     live = {row["consumer_group"]: row for row in group_rows(taken) if row["topic"] == "orders"}

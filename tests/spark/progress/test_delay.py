@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     is_deep: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """Observations of a queue, and where a consumer stands at each of them."""
 
@@ -101,75 +101,153 @@ def on_topics(cases: Iterable[Case]) -> list[Case]:
     return [replace(case, topic=f"topic-{number}") for number, case in enumerate(cases)]
 
 
-GROWS = (Seen(0, 100), Seen(10, 200, 10))
+GROWS = (Seen(at=0, maximum=100), Seen(at=10, maximum=200, stored=10))
 
 RULES = {
     # message 149 is the 50th of 100 between minutes 0 and 10
-    "between two observations": (Case(GROWS, 149), (5, "interpolated", 10)),
+    "between two observations": (Case(seen=GROWS, committed=149), (5, "interpolated", 10)),
     "the store time of the newest ends the step": (
-        Case((Seen(0, 100), Seen(10, 200, 4)), 149),
+        Case(seen=(Seen(at=0, maximum=100), Seen(at=10, maximum=200, stored=4)), committed=149),
         (2, "interpolated", 4),
     ),
     "the newest of a step is exact": (
-        Case((Seen(0, 100), Seen(10, 200, 9), Seen(12, 300, 12)), 199),
+        Case(
+            seen=(
+                Seen(at=0, maximum=100),
+                Seen(at=10, maximum=200, stored=9),
+                Seen(at=12, maximum=300, stored=12),
+            ),
+            committed=199,
+        ),
         (9, "exact", 0),
     ),
     "a plateau counts from its last observation": (
-        Case((Seen(0, 100), Seen(6, 100), Seen(10, 200, 10)), 149),
+        Case(
+            seen=(
+                Seen(at=0, maximum=100),
+                Seen(at=6, maximum=100),
+                Seen(at=10, maximum=200, stored=10),
+            ),
+            committed=149,
+        ),
         (8, "interpolated", 4),
     ),
     "and to the first of the next": (
-        Case((Seen(0, 100), Seen(10, 200, 10), Seen(15, 200, 10), Seen(20, 201, 20)), 149),
+        Case(
+            seen=(
+                Seen(at=0, maximum=100),
+                Seen(at=10, maximum=200, stored=10),
+                Seen(at=15, maximum=200, stored=10),
+                Seen(at=20, maximum=201, stored=20),
+            ),
+            committed=149,
+        ),
         (5, "interpolated", 10),
     ),
     "a clock ahead is cut": (
-        Case((Seen(0, 100), Seen(10, 200, 11), Seen(12, 200, 11)), 149),
+        Case(
+            seen=(
+                Seen(at=0, maximum=100),
+                Seen(at=10, maximum=200, stored=11),
+                Seen(at=12, maximum=200, stored=11),
+            ),
+            committed=149,
+        ),
         (5, "interpolated", 10),
     ),
     "a store time before the step is none": (
-        Case((Seen(4, 100), Seen(10, 200, 3), Seen(12, 300, 12)), 199),
+        Case(
+            seen=(
+                Seen(at=4, maximum=100),
+                Seen(at=10, maximum=200, stored=3),
+                Seen(at=12, maximum=300, stored=12),
+            ),
+            committed=199,
+        ),
         (10, "interpolated", 6),
     ),
     "no store time": (
-        Case((Seen(4, 100), Seen(10, 200), Seen(12, 300, 12)), 199),
+        Case(
+            seen=(
+                Seen(at=4, maximum=100),
+                Seen(at=10, maximum=200),
+                Seen(at=12, maximum=300, stored=12),
+            ),
+            committed=199,
+        ),
         (10, "interpolated", 6),
     ),
     "before history": (
-        Case((Seen(0, 100, -30), Seen(10, 120, 10)), 50),
+        Case(
+            seen=(Seen(at=0, maximum=100, stored=-30), Seen(at=10, maximum=120, stored=10)),
+            committed=50,
+        ),
         (-30, "at_least", None),
     ),
     "before history, without a store time": (
-        Case((Seen(0, 100), Seen(10, 120, 10)), 50),
+        Case(seen=(Seen(at=0, maximum=100), Seen(at=10, maximum=120, stored=10)), committed=50),
         (0, "at_least", None),
     ),
     "the newest when history began": (
-        Case((Seen(0, 100, -30), Seen(10, 120, 10)), 99),
+        Case(
+            seen=(Seen(at=0, maximum=100, stored=-30), Seen(at=10, maximum=120, stored=10)),
+            committed=99,
+        ),
         (-30, "exact", 0),
     ),
-    "at least nothing is nothing": (Case((Seen(0, 100),), 50), (None, None, None)),
-    "at least nothing by a clock ahead": (Case((Seen(0, 100, 3),), 50), (None, None, None)),
+    "at least nothing is nothing": (
+        Case(seen=(Seen(at=0, maximum=100),), committed=50),
+        (None, None, None),
+    ),
+    "at least nothing by a clock ahead": (
+        Case(seen=(Seen(at=0, maximum=100, stored=3),), committed=50),
+        (None, None, None),
+    ),
     # message 29 is the 30th of 60 between minutes 6 and 10
     "just after a fall": (
-        Case((Seen(0, 10), Seen(6, 1000), Seen(10, 60, 10)), 29),
+        Case(
+            seen=(
+                Seen(at=0, maximum=10),
+                Seen(at=6, maximum=1000),
+                Seen(at=10, maximum=60, stored=10),
+            ),
+            committed=29,
+        ),
         (8, "interpolated", 4),
     ),
     "a fall cuts what was before": (
-        Case((Seen(0, 10), Seen(1, 20), Seen(6, 1000), Seen(10, 10), Seen(12, 20, 12)), 14),
+        Case(
+            seen=(
+                Seen(at=0, maximum=10),
+                Seen(at=1, maximum=20),
+                Seen(at=6, maximum=1000),
+                Seen(at=10, maximum=10),
+                Seen(at=12, maximum=20, stored=12),
+            ),
+            committed=14,
+        ),
         (11, "interpolated", 2),
     ),
     "a gap in an observation is none": (
-        Case((Seen(0, 100), Seen(5, None), Seen(10, 200, 10)), 149),
+        Case(
+            seen=(
+                Seen(at=0, maximum=100),
+                Seen(at=5, maximum=None),
+                Seen(at=10, maximum=200, stored=10),
+            ),
+            committed=149,
+        ),
         (5, "interpolated", 10),
     ),
     # message 150 is the first that can still be read
-    "lost messages": (Case(GROWS, 20, minimum=149), (5, "interpolated", 10)),
-    "read": (Case(GROWS, 149, by_broker=3), (3, "exact", 0)),
+    "lost messages": (Case(seen=GROWS, committed=20, minimum=149), (5, "interpolated", 10)),
+    "read": (Case(seen=GROWS, committed=149, by_broker=3), (3, "exact", 0)),
     "read by a clock ahead": (
-        Case((*GROWS, Seen(11, 200, 10)), 198, by_broker=10.5),
+        Case(seen=(*GROWS, Seen(at=11, maximum=200, stored=10)), committed=198, by_broker=10.5),
         (10.5, "exact", 0),
     ),
-    "ahead of the broker": (Case(GROWS, 250), (None, None, None)),
-    "never committed": (Case(GROWS, None), (None, None, None)),
+    "ahead of the broker": (Case(seen=GROWS, committed=250), (None, None, None)),
+    "never committed": (Case(seen=GROWS, committed=None), (None, None, None)),
 }
 
 
@@ -197,8 +275,18 @@ def test_when_the_first_unconsumed_message_was_stored(answers, name):
 
 def test_spans_follow_from_the_instants(spark):
     """100 messages a 10 minutes; 150 committed, 170 handed out: 1-based, the 51st and the 71st."""
-    case = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=169, topic="t")
-    done = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=200, topic="all-out")
+    case = Case(
+        seen=(Seen(at=0, maximum=100), Seen(at=10, maximum=200, stored=10)),
+        committed=149,
+        pulled=169,
+        topic="t",
+    )
+    done = Case(
+        seen=(Seen(at=0, maximum=100), Seen(at=10, maximum=200, stored=10)),
+        committed=149,
+        pulled=200,
+        topic="all-out",
+    )
     rows = rows_of(queues(raw_of([case, done], spark), ALL))
     names = ("lag_span_ms", "inflight_span_ms", "available_span_ms")
     row = rows["t", minute(10)]
@@ -215,12 +303,15 @@ def test_spans_follow_from_the_instants(spark):
 def test_ready_delay_dates_the_first_message_not_handed_out(spark):
     """The 71st of 100 messages in 10 minutes is 3 minutes old; the one worked on is older."""
     cases = {
-        "waits": (Case(GROWS, 149, pulled=169), 180_000),
-        "all out": (Case(GROWS, 149, pulled=200), 0),
-        "unknown": (Case(GROWS, 149), None),
-        "not committed": (Case(GROWS, None, pulled=169), 180_000),
-        "before the history": (Case((Seen(10, 200),), 149, pulled=169), None),
-        "ahead of the broker": (Case(GROWS, 149, pulled=201), None),
+        "waits": (Case(seen=GROWS, committed=149, pulled=169), 180_000),
+        "all out": (Case(seen=GROWS, committed=149, pulled=200), 0),
+        "unknown": (Case(seen=GROWS, committed=149), None),
+        "not committed": (Case(seen=GROWS, committed=None, pulled=169), 180_000),
+        "before the history": (
+            Case(seen=(Seen(at=10, maximum=200),), committed=149, pulled=169),
+            None,
+        ),
+        "ahead of the broker": (Case(seen=GROWS, committed=149, pulled=201), None),
     }
     raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
     rows = rows_of(queues(raw, ALL))
@@ -230,13 +321,13 @@ def test_ready_delay_dates_the_first_message_not_handed_out(spark):
 
 def test_a_ready_delay_from_before_the_history_is_a_bound(spark):
     """Dated by the history, asked of the broker, all handed out, or known only from below."""
-    old = (Seen(0, 100, -5), Seen(10, 200, 10))
+    old = (Seen(at=0, maximum=100, stored=-5), Seen(at=10, maximum=200, stored=10))
     cases = {
-        "interpolated": (Case(GROWS, 149, pulled=169), False),
-        "before the history": (Case(old, 40, pulled=50), True),
-        "asked": (Case(old, 40, pulled=40, by_broker=-9), False),
-        "all out": (Case(old, 40, pulled=200), False),
-        "unknown": (Case(old, 40), None),
+        "interpolated": (Case(seen=GROWS, committed=149, pulled=169), False),
+        "before the history": (Case(seen=old, committed=40, pulled=50), True),
+        "asked": (Case(seen=old, committed=40, pulled=40, by_broker=-9), False),
+        "all out": (Case(seen=old, committed=40, pulled=200), False),
+        "unknown": (Case(seen=old, committed=40), None),
     }
     raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
     rows = rows_of(queues(raw, ALL))
@@ -245,7 +336,7 @@ def test_a_ready_delay_from_before_the_history_is_a_bound(spark):
 
 
 def test_one_store_time_serves_both_offsets(spark):
-    case = Case(GROWS, 149, pulled=149, by_broker=3, topic="t")
+    case = Case(seen=GROWS, committed=149, pulled=149, by_broker=3, topic="t")
     row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
     assert row["consumer_at"] == row["pull_at"] == minute(3)
     assert (row["inflight_span_ms"], row["available_span_ms"]) == (0, 7 * 60_000)
@@ -254,16 +345,16 @@ def test_one_store_time_serves_both_offsets(spark):
 def test_the_timeline_has_a_row_per_step(spark):
     """A plateau is one row, however long; what it ended with stands in the next step's row."""
     case = Case(
-        (
-            Seen(0, 100, -1),
-            Seen(1, 100, -1),
-            Seen(2, None),
-            Seen(3, 100, -1),
-            Seen(4, 160, 4),
-            Seen(5, 20, 5),
-            Seen(6, 20, 5),
+        seen=(
+            Seen(at=0, maximum=100, stored=-1),
+            Seen(at=1, maximum=100, stored=-1),
+            Seen(at=2, maximum=None),
+            Seen(at=3, maximum=100, stored=-1),
+            Seen(at=4, maximum=160, stored=4),
+            Seen(at=5, maximum=20, stored=5),
+            Seen(at=6, maximum=20, stored=5),
         ),
-        None,
+        committed=None,
         topic="t",
     )
     rows = rows_of(timeline(raw_of([case], spark).queue_offsets, minutes(0, 60)))
@@ -343,10 +434,10 @@ def a_history(rng: random.Random) -> Case:
         at += rng.choice((1, 1, 2, 7))
         maximum = rng.choice((maximum, maximum, rng.randrange(60), maximum + rng.randrange(1, 40)))
         by_broker = rng.choice((None, at - 0.5, at, at + 1, at - 3, at - 20))
-        seen.append(Seen(at, None if rng.random() < 0.1 else maximum, by_broker))
+        seen.append(Seen(at=at, maximum=None if rng.random() < 0.1 else maximum, stored=by_broker))
     return Case(
-        seen,
-        rng.choice((None, 0, *[rng.randrange(60)] * 5)),
+        seen=seen,
+        committed=rng.choice((None, 0, *[rng.randrange(60)] * 5)),
         pulled=rng.choice((None, *[rng.randrange(60)] * 3)),
         minimum=rng.choice((0, 0, rng.randrange(30))),
     )
@@ -437,8 +528,8 @@ def a_truth(rng: random.Random) -> tuple[Case, list[float]]:
     for at in range(rng.randrange(20), 41):
         stored_by_now = [time for time in times if time <= at]
         newest = stored_by_now[-1] if stored_by_now and rng.random() < 0.8 else None
-        seen.append(Seen(at, len(stored_by_now), newest))
-    return Case(seen, rng.randrange(len(times) + 1)), times
+        seen.append(Seen(at=at, maximum=len(stored_by_now), stored=newest))
+    return Case(seen=seen, committed=rng.randrange(len(times) + 1)), times
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["full history", "thinned"])
@@ -498,15 +589,15 @@ def by_ticks(
 
 
 STUCK = Case(
-    (
-        Seen(0, 400, -0.1, is_deep=False),
-        Seen(1, 500, 1),
-        Seen(2, 600, 2, is_deep=False),
-        Seen(3, 600, 2, is_deep=False),
-        Seen(4, 700, 4),
-        Seen(5, 800, 5, is_deep=False),
+    seen=(
+        Seen(at=0, maximum=400, stored=-0.1, is_deep=False),
+        Seen(at=1, maximum=500, stored=1),
+        Seen(at=2, maximum=600, stored=2, is_deep=False),
+        Seen(at=3, maximum=600, stored=2, is_deep=False),
+        Seen(at=4, maximum=700, stored=4),
+        Seen(at=5, maximum=800, stored=5, is_deep=False),
     ),
-    0,
+    committed=0,
     pulled=0,
     by_broker=-1,
     topic="stuck",
@@ -534,10 +625,13 @@ def test_a_store_time_once_reported_stays(spark):
 )
 def test_a_store_time_is_of_one_message(spark, after, source):
     """Another first message has its own; so has one of a topic that was created again."""
-    first, last = Seen(0, 500, -3), Seen(2, 600, 2, is_deep=False)
+    first, last = (
+        Seen(at=0, maximum=500, stored=-3),
+        Seen(at=2, maximum=600, stored=2, is_deep=False),
+    )
     if after.pop("seen", None):
-        last = Seen(2, 100, None, is_deep=False)
-    stands = Case((first,), 0, by_broker=-9, topic="t")
+        last = Seen(at=2, maximum=100, stored=None, is_deep=False)
+    stands = Case(seen=(first,), committed=0, by_broker=-9, topic="t")
     then = replace(stands, seen=(last,), **after)
     before, now = raw_of([stands], spark), raw_of([then], spark)
     raw = RawFrames(
@@ -576,11 +670,13 @@ def test_the_delay_of_a_standing_commit_never_falls(spark, reach):
         for at in INSTANTS:
             maximum = sum(time <= at for time in times)
             stored_at = by_minute[at].stored if at in by_minute else None
-            seen.append(Seen(at, maximum, stored_at, is_deep=rng.random() < 0.3))
+            seen.append(Seen(at=at, maximum=maximum, stored=stored_at, is_deep=rng.random() < 0.3))
         committed = case.committed or 0
         reported = times[committed] if committed < seen[-1].maximum else None
         topic, pulled = f"topic-{number}", rng.choice((None, committed, committed + 1))
-        cases.append(Case(seen, committed, pulled, by_broker=reported, topic=topic))
+        cases.append(
+            Case(seen=seen, committed=committed, pulled=pulled, by_broker=reported, topic=topic)
+        )
         truth[topic] = reported
     raw = raw_of(cases, spark)
     ticks = by_ticks(raw, spark, INSTANTS, reach)

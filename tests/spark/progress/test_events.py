@@ -165,7 +165,12 @@ LACKING = {"c": ("orders",), "e": (EVERY,), "f": ("refunds",)}
 
 STEPS = [
     Step(
-        *(snapshot_id(1), minute(1), "lab", name, snapshot_id(0), minute(0)),
+        snapshot_id=snapshot_id(1),
+        observed_at=minute(1),
+        cluster="lab",
+        broker=name,
+        previous_snapshot_id=snapshot_id(0),
+        previous_at=minute(0),
         lacking=LACKING.get(name, ()),
         down=name == "d",
     )

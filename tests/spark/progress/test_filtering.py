@@ -194,9 +194,9 @@ def computed(spark):
     earlier = [row for row in queues if row["at"] != NOW]
     queues = [row for row in queues if row["at"] == NOW]
     evidence = Evidence(
-        frame(spark, raw.QUEUE_TAGS, tags),
-        frame(spark, progress.THROUGHPUT, counters),
-        frame(spark, progress.QUEUES, earlier),
+        tags=frame(spark, raw.QUEUE_TAGS, tags),
+        throughput=frame(spark, progress.THROUGHPUT, counters),
+        sampled_queues=frame(spark, progress.QUEUES, earlier),
     )
     rows = with_filtered_lag(
         bare(frame(spark, progress.GROUPS, groups)),
@@ -259,7 +259,7 @@ def test_a_broadcasting_row_uses_its_own_clients_filter(spark):
         groups.withColumn("client_id", F.lit("far")),
         frame(spark, progress.QUEUES, queues),
         frame(spark, raw.CLIENTS, clients),
-        Evidence(frame(spark, raw.QUEUE_TAGS, tags)),
+        Evidence(tags=frame(spark, raw.QUEUE_TAGS, tags)),
     ).select(*GROUP_TOPIC_ID, "match_ratio", "filtered_lag")
     assert [tuple(row) for row in result.collect()] == [(snapshot_id(NOW), "g", "orders", 0.5, 50)]
 

@@ -29,7 +29,7 @@ LAST = 9
 """The minute of the newest observation of a case; it has one a minute."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Queue:
     """A queue at an observation.
 
@@ -59,7 +59,7 @@ class Queue:
         return self.maximum - max(self.commit or 0, self.minimum)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Seen:
     """An observation of a group: its queues by id, none when nothing is known."""
 
@@ -104,7 +104,11 @@ def without_subscriptions(observations):
 def lags(*values, online=True, tps=None, start=1000):
     """One queue, consumed on and on, with that lag at each observation."""
     return [
-        Seen((Queue(start + 100 * at, start + 100 * at + lag),), online, tps)
+        Seen(
+            queues=(Queue(commit=start + 100 * at, maximum=start + 100 * at + lag),),
+            online=online,
+            tps=tps,
+        )
         for at, lag in enumerate(values)
     ]
 
@@ -113,7 +117,7 @@ def stands(*maxima, commit: int | None = 50, pulls=(), online: bool | None = Tru
     """One queue with the same commit at each observation."""
     pulls = pulls or [None] * len(maxima)
     return [
-        Seen((Queue(commit, high, pull, **other),), online)
+        Seen(queues=(Queue(commit=commit, maximum=high, pull=pull, **other),), online=online)
         for high, pull in zip(maxima, pulls, strict=True)
     ]
 
@@ -139,29 +143,33 @@ def of_lite_topic(observations):
 
 
 UNKNOWN = Seen()
-MOVING = Queue(500, 500)
+MOVING = Queue(commit=500, maximum=500)
 
 CASES = {
     # New losses come before any other state; earlier losses do not count.
     "loses": (
-        [Seen((Queue(10, 100, minimum=low),)) for low in (0, 15, 40)],
+        [Seen(queues=(Queue(commit=10, maximum=100, minimum=low),)) for low in (0, 15, 40)],
         "LOSING",
         "expired messages 30, were 0 over 3 observations (120 s): broker-a/0: 30 expired, were 0",
     ),
     "loses and is hidden": (
-        [Seen((Queue(10, 100, minimum=low),)) for low in (0, 15)] + [UNKNOWN],
+        [Seen(queues=(Queue(commit=10, maximum=100, minimum=low),)) for low in (0, 15)] + [UNKNOWN],
         "LOSING",
         "expired messages 5, were 0",
     ),
     "loses after its first commit": (
         [
-            Seen((Queue(commit, 100, minimum=low),))
+            Seen(queues=(Queue(commit=commit, maximum=100, minimum=low),))
             for commit, low in ((None, 0), (10, 0), (10, 60))
         ],
         "LOSING",
         "expired messages 50, were 0",
     ),
-    "lost long ago": ([Seen((Queue(10, 100, minimum=40),))] * 3, "STALLED", None),
+    "lost long ago": (
+        [Seen(queues=(Queue(commit=10, maximum=100, minimum=40),))] * 3,
+        "STALLED",
+        None,
+    ),
     # Unknown.
     "hidden now": (
         [*lags(5, 5, 5, 5), UNKNOWN],
@@ -189,7 +197,10 @@ CASES = {
     ),
     "stopped a minute ago": (offline(lags(*[9] * 10), since=9), "OK", None),
     "stopped two minutes ago": (
-        [*lags(*[9] * 8), *[Seen((Queue(1700, 1800 + at),), False) for at in (0, 9)]],
+        [
+            *lags(*[9] * 8),
+            *[Seen(queues=(Queue(commit=1700, maximum=1800 + at),), online=False) for at in (0, 9)],
+        ],
         "STOPPED",
         None,
     ),
@@ -224,7 +235,10 @@ CASES = {
         "broker-a/0: commit stays at 50, ≥ 39 unconsumed messages, acknowledgements unknown",
     ),
     "one queue stands while nobody seen consumes another": (
-        [Seen((replace(MOVING, commit=at), Queue(7, 9)), online=False) for at in (400, 410, 420)],
+        [
+            Seen(queues=(replace(MOVING, commit=at), Queue(commit=7, maximum=9)), online=False)
+            for at in (400, 410, 420)
+        ],
         "STOPPED|STALLED",
         None,
     ),
@@ -277,7 +291,10 @@ CASES = {
     # Where a commit moves and no member is reported, `online` is unknown.
     "consumed now and then by an unknown client": (
         [
-            Seen((Queue(1000 + at // 3, 1009),), online=None if at and at % 3 == 0 else False)
+            Seen(
+                queues=(Queue(commit=1000 + at // 3, maximum=1009),),
+                online=None if at and at % 3 == 0 else False,
+            )
             for at in range(9)
         ],
         "OK",
@@ -287,7 +304,13 @@ CASES = {
     "low priorities wait": (
         popped(
             [
-                Seen((Queue(7, 9, rank=2), Queue(8, 9, rank=1), Queue(at, at + 5, rank=0)))
+                Seen(
+                    queues=(
+                        Queue(commit=7, maximum=9, rank=2),
+                        Queue(commit=8, maximum=9, rank=1),
+                        Queue(commit=at, maximum=at + 5, rank=0),
+                    )
+                )
                 for at in (400, 410, 420)
             ],
             0.5,
@@ -297,21 +320,41 @@ CASES = {
     ),
     "low priorities wait, acknowledgements unknown": (
         popped(
-            [Seen((Queue(7, 9, rank=1), Queue(at, at + 5, rank=0))) for at in (400, 410, 420)],
+            [
+                Seen(
+                    queues=(
+                        Queue(commit=7, maximum=9, rank=1),
+                        Queue(commit=at, maximum=at + 5, rank=0),
+                    )
+                )
+                for at in (400, 410, 420)
+            ],
         ),
         "UNKNOWN",
         "messages in flight unknown",
     ),
     "the highest priority stands": (
         popped(
-            [Seen((Queue(at, at + 5, rank=1), Queue(7, 9, rank=0))) for at in (400, 410, 420)],
+            [
+                Seen(
+                    queues=(
+                        Queue(commit=at, maximum=at + 5, rank=1),
+                        Queue(commit=7, maximum=9, rank=0),
+                    )
+                )
+                for at in (400, 410, 420)
+            ],
             0.0,
         ),
         "STALLED",
         "broker-a/1: commit stays at 7, ≥ 2 unconsumed messages",
     ),
     "all priorities stand": (
-        popped([Seen((Queue(7, 9, rank=1), Queue(8, 9, rank=0)))] * 3, 0.0),
+        popped(
+            [Seen(queues=(Queue(commit=7, maximum=9, rank=1), Queue(commit=8, maximum=9, rank=0)))]
+            * 3,
+            0.0,
+        ),
         "STALLED",
         "broker-a/0: commit stays at 7, ≥ 2 unconsumed messages; broker-a/1: commit stays at 8",
     ),
@@ -344,34 +387,43 @@ CASES = {
         "broker-a/0: commit stays at 50, 50 unconsumed messages",
     ),
     "one queue stalled": (
-        [Seen((replace(MOVING, commit=at), Queue(7, 9))) for at in (400, 410, 420)],
+        [
+            Seen(queues=(replace(MOVING, commit=at), Queue(commit=7, maximum=9)))
+            for at in (400, 410, 420)
+        ],
         "STALLED",
         "broker-a/1: commit stays at 7, 2 unconsumed messages",
     ),
     "six queues stalled": (
-        [Seen((Queue(7, 9),) * 6)] * 3,
+        [Seen(queues=(Queue(commit=7, maximum=9),) * 6)] * 3,
         "STALLED",
         "; ".join(f"broker-a/{at}: commit stays at 7, 2 unconsumed messages" for at in range(5))
         + "; and 1 more",
     ),
     "restarted broker forgets pulls": (stands(*[80] * 4, pulls=(80, 80, 50, 50)), "STALLED", None),
     "rewound and going": (
-        [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 70)],
+        [Seen(queues=(Queue(commit=at, maximum=100),)) for at in (90, 95, 10, 40, 70)],
         "STALLED",
         "broker-a/0: commit at 70, was at 90, 30 unconsumed messages",
     ),
     "rewound and further than before": (
-        [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 91)],
+        [Seen(queues=(Queue(commit=at, maximum=100),)) for at in (90, 95, 10, 40, 91)],
         "FALLING_BEHIND|OK|CATCHING_UP",
         None,
     ),
     "starts over again and again": (
-        [Seen((Queue(at, 200),)) for at in (50, 20, 45, 20, 45, 20, 45, 20, 45, 48)],
+        [
+            Seen(queues=(Queue(commit=at, maximum=200),))
+            for at in (50, 20, 45, 20, 45, 20, 45, 20, 45, 48)
+        ],
         "STALLED",
         "broker-a/0: commit at 48, was at 50, 152 unconsumed messages",
     ),
     "starts over with nobody online": (
-        [Seen((Queue(at, 200),), online=False) for at in (50, 20, 45, 20, 45, 20, 45, 20, 48, 48)],
+        [
+            Seen(queues=(Queue(commit=at, maximum=200),), online=False)
+            for at in (50, 20, 45, 20, 45, 20, 45, 20, 48, 48)
+        ],
         "STOPPED",
         None,
     ),
@@ -720,12 +772,19 @@ def test_every_phrase_of_a_reason_has_chinese_words(newest_rows):
 
 
 def test_queues_that_flow_control_holds_back_are_counted(spark):
-    full, free = Queue(0, 5000, cached=1001), Queue(0, 5000, cached=1000)
+    full, free = (
+        Queue(commit=0, maximum=5000, cached=1001),
+        Queue(commit=0, maximum=5000, cached=1000),
+    )
     histories = {
-        "full": [Seen((full, full, free))] * 3,
-        "free": [Seen((free,))] * 3,
-        "full once": [Seen((full,)), Seen((free,)), Seen((Queue(0, 5000),))],
-        "no limit reported": holding([Seen((full,))] * 3, 1001, most=None),
+        "full": [Seen(queues=(full, full, free))] * 3,
+        "free": [Seen(queues=(free,))] * 3,
+        "full once": [
+            Seen(queues=(full,)),
+            Seen(queues=(free,)),
+            Seen(queues=(Queue(commit=0, maximum=5000),)),
+        ],
+        "no limit reported": holding([Seen(queues=(full,))] * 3, 1001, most=None),
         "no client reported": lags(5000, 5000, 5000),
     }
     rows = computed_rows(
@@ -775,7 +834,7 @@ def test_overrides_replace_thresholds_of_matching_groups(spark):
 def history(seed):
     """Forty minutes of a group with random events of every kind."""
     chance = random.Random(seed)
-    queues = [Queue(0, 0, 0) for _ in range(3)]
+    queues = [Queue(commit=0, maximum=0, pull=0) for _ in range(3)]
     online, working = True, True
     for _ in range(40):
         online = chance.random() < 0.9 if online else chance.random() < 0.3
@@ -788,10 +847,20 @@ def history(seed):
                 commit = chance.choice([0, None])
             pull = min(high, max(commit or 0, queue.pull or 0) + chance.choice([0, 20]))
             low = max(queue.minimum, high - 300)
-            queues[at] = Queue(commit, high, pull, low, chance.choice([None, None, 0, 3]))
+            queues[at] = Queue(
+                commit=commit,
+                maximum=high,
+                pull=pull,
+                minimum=low,
+                cached=chance.choice([None, None, 0, 3]),
+            )
         hidden = chance.random() < 0.1
         known = () if hidden else tuple(queues[: chance.choice([3, 3, 3, 2])])
-        yield Seen(known, chance.choice([online, online, online, None]), chance.uniform(0, 3))
+        yield Seen(
+            queues=known,
+            online=chance.choice([online, online, online, None]),
+            tps=chance.uniform(0, 3),
+        )
 
 
 def test_health_does_not_depend_on_how_history_is_split(spark):
@@ -820,7 +889,13 @@ def test_observations_of_the_same_seconds_make_no_group_known(spark):
         for part in rows_of("g", lags(5, 5, 5, 5), last=3)
     ]
     seen = [
-        LoadedSnapshot(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
+        LoadedSnapshot(
+            snapshot_id=snapshot_id(at),
+            cluster="lab",
+            observed_at=minute(at),
+            status="COMPLETE",
+            brokers_read=frozenset({"broker-a"}),
+        )
         for at in instants
     ]
     collected = with_health(

@@ -13,7 +13,14 @@ pytestmark = pytest.mark.spark
 
 def happened(spark, read_queues, stored):
     """Events of a topic with these read queues, and messages by minute and queue id."""
-    step = Step(snapshot_id(1), minute(1), "lab", "broker-a", snapshot_id(0), minute(0))
+    step = Step(
+        snapshot_id=snapshot_id(1),
+        observed_at=minute(1),
+        cluster="lab",
+        broker="broker-a",
+        previous_snapshot_id=snapshot_id(0),
+        previous_at=minute(0),
+    )
     configured = [
         {"at": at, "topic": "orders", "read_queues": number, "write_queues": 4}
         for at, number in enumerate(read_queues)

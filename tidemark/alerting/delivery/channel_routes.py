@@ -55,7 +55,9 @@ class FirstNotifications:
             channel.name
             for channel in self.channels
             if channel.receiver == receiver
-            and not (channel.pages and no_page_for(Notification(incident, firing)))
+            and not (
+                channel.pages and no_page_for(Notification(incident=incident, transition=firing))
+            )
         ]
         key = incident.incident_id, firing.transition
         recorded = [self.entries[name][key] for name in names if key in self.entries.get(name, {})]

@@ -38,7 +38,7 @@ Phrase = Callable[..., str]
 """Returns an English text in another language, with the values that it names in braces."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Notification:
     """A notification of one transition of one incident.
 

@@ -48,7 +48,7 @@ class UnreadableSilencesError(SilenceError):
     """Silences cannot be read, whatever is wanted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Silence:
     """Mutes the notifications of matching incidents until it ends.
 
@@ -148,7 +148,15 @@ def silence(
     if unknown := match.keys() - set(COLUMNS):
         names = ", ".join(sorted(unknown))
         raise SilenceError(f"{names}: unknown, a silence matches {', '.join(COLUMNS)}")
-    made = Silence(secrets.token_hex(4), match, until, author, comment, now, starts_at)
+    made = Silence(
+        silence_id=secrets.token_hex(4),
+        match=match,
+        until=until,
+        author=author,
+        comment=comment,
+        created_at=now,
+        starts_at=starts_at,
+    )
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
         result = silences(shared.state)
         ended = [item for item in result if now - KEPT < item.until <= now]

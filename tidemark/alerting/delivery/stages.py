@@ -172,7 +172,9 @@ def not_sent_yet_or_repeated(candidate: Candidate, now: datetime) -> Outcome:
     transition = candidate.notification.transition
     return replace(
         candidate,
-        notification=Notification(candidate.incident, transition, repeat=entry.repeats + 1),
+        notification=Notification(
+            incident=candidate.incident, transition=transition, repeat=entry.repeats + 1
+        ),
         entry=replaced(entry, next_attempt_at=None),
         earlier=Earlier(),
     )
@@ -466,7 +468,7 @@ class Stages:
             # The instant that a group gave is computed again.
             entry = replaced(entry, next_attempt_at=digest_end(self.channel, now))
         return Candidate(
-            notification=Notification(incident, transition, late=late),
+            notification=Notification(incident=incident, transition=transition, late=late),
             channel=self.channel,
             route=self.routes.get(incident.incident_id),
             recorded=recorded,

@@ -37,7 +37,7 @@ class Transition(msgspec.Struct, frozen=True):
         return self.transition.kind
 
 
-class Incident(msgspec.Struct, frozen=True, dict=True):
+class Incident(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """A row of ``alerting.incidents``; its columns are described there."""
 
     incident_id: str
@@ -115,7 +115,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
         return {name: text for name, text in self.labels.items() if name not in OWN_LABELS} | own
 
 
-class Alert(msgspec.Struct, frozen=True, dict=True):
+class Alert(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """An observation at which a rule is true of a subject: a row of ``alerting.alerts``."""
 
     observed_at: datetime
@@ -143,7 +143,7 @@ class Alert(msgspec.Struct, frozen=True, dict=True):
         return msgspec.json.decode(self.evidence)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The result of all rules at one observation of a cluster.
 

@@ -64,10 +64,10 @@ def check_pipeline(
         "quality": lambda: _validation_results(lake, now),
         "run_failed": lambda: [
             State(
-                job,
-                float(len(failed)),
-                {"cluster": None, "runs": list(failed[:5])},
-                now,
+                subject=job,
+                value=float(len(failed)),
+                row={"cluster": None, "runs": list(failed[:5])},
+                at=now,
                 shows_recovery=job not in without_success,
             )
             for job, failed in failed_runs.items()
@@ -87,10 +87,17 @@ def check_pipeline(
                         untrue[rule.name, state.subject] = state.at
                         if state.proof_at:
                             proofs[rule.name, state.subject] = state.proof_at
-    return Evaluation(now, None, tuple(alerts), frozenset(untrue), untrue, proofs)
+    return Evaluation(
+        observed_at=now,
+        cluster=None,
+        alerts=tuple(alerts),
+        untrue=frozenset(untrue),
+        untrue_at=untrue,
+        proof_at=proofs,
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """The state of one monitored subject.
 
@@ -140,24 +147,24 @@ def _ages(
             continue
         computed_at = row["observed_at_max"]
         state = State(
-            row["cluster"],
-            (now - computed_at).total_seconds(),
-            {"cluster": row["cluster"], "newest_at": computed_at.isoformat()},
-            now,
-            allowed,
+            subject=row["cluster"],
+            value=(now - computed_at).total_seconds(),
+            row={"cluster": row["cluster"], "newest_at": computed_at.isoformat()},
+            at=now,
+            allowed=allowed,
             # A tick that took long allows for more, and shows nothing new by it.
             proof_at=computed_at,
         )
         at = landed_at.get(row["cluster"], computed_at)
         yield state if at <= computed_at else _of_landed(state, at, now)
     if rows.num_rows:
-        yield State(PIPELINE, 0.0, {"cluster": None, "newest_at": None}, now)
+        yield State(subject=PIPELINE, value=0.0, row={"cluster": None, "newest_at": None}, at=now)
         return
     landed = max(landed_at.values(), default=None)
     newest = None if landed else _newest_before(lake, now - MEMORY, since)
     age = (now - (newest or since)).total_seconds()
     columns = {"cluster": None, "newest_at": newest.isoformat() if newest else None}
-    state = State(PIPELINE, age, columns, now, allowed)
+    state = State(subject=PIPELINE, value=age, row=columns, at=now, allowed=allowed)
     yield _of_landed(state, landed, now) if landed else state
 
 
@@ -207,7 +214,7 @@ def _validation_results(lake: Lake, now: datetime) -> Iterable[State]:
         columns = {"cluster": None, "table": table, "expectation": expectation}
         value = 0.0 if row["success"] else unexpected
         at = min(row["judged_until"], row["observed_at"])
-        yield State(f"{table}/{expectation}", value, columns, at)
+        yield State(subject=f"{table}/{expectation}", value=value, row=columns, at=at)
 
 
 def _alert(rule: BaseRule, state: State) -> Alert:

@@ -84,7 +84,7 @@ SeverityName = Annotated[Severity, Field(strict=False)]
 """A severity as a file names it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AppliedRule:
     """A rule as it applies to some subjects: the rule itself, or one of its overrides.
 

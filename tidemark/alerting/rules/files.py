@@ -122,7 +122,7 @@ def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
     return rule_set.rules, list(rule_set.rule_mistakes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RuleSet:
     """The declarations of all rule files.
 
@@ -150,7 +150,13 @@ def read_rule_set(path: Path | str) -> RuleSet:
     try:
         files = _files(Path(path))
     except RuleError as error:
-        return RuleSet([], ready_made_inhibitions(), Routing(), error.mistakes, error.mistakes)
+        return RuleSet(
+            rules=[],
+            inhibitions=ready_made_inhibitions(),
+            routing=Routing(),
+            rule_mistakes=error.mistakes,
+            mistakes=error.mistakes,
+        )
     mistakes: list[str] = []
     read: list[tuple[Path, Document]] = []
     written: list[Item[Rule]] = []
@@ -175,7 +181,13 @@ def read_rule_set(path: Path | str) -> RuleSet:
     inhibitions, of_inhibitions = _inhibitions(read)
     routing, of_routes = read_routing(read, whole=whole)
     all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
-    return RuleSet(rules, inhibitions, routing, tuple(mistakes), all_mistakes)
+    return RuleSet(
+        rules=rules,
+        inhibitions=inhibitions,
+        routing=routing,
+        rule_mistakes=tuple(mistakes),
+        mistakes=all_mistakes,
+    )
 
 
 def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:

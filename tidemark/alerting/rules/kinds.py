@@ -19,7 +19,7 @@ PIPELINE = "pipeline"
 `tidemark.alerting.incidents.self_monitoring`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of alert rules: the rows, the value and condition on them, and the texts.
 
@@ -95,7 +95,9 @@ def _health(
     """Return the kind of a state of `progress.groups.health`, which covers ten observations."""
     # After an incomplete observation a group may be LOSING, and every other state is unknown.
     condition = known(f"nullif(health, '{Health.UNKNOWN}') = '{state}'")
-    return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
+    return Kind(
+        source=GROUPS, value=value, unit="messages", words=words, condition=condition, hint=hint
+    )
 
 
 def _of_members(number: str) -> str:
@@ -112,77 +114,77 @@ USUAL_REDELIVERIES = 0.1
 
 KINDS = {
     "lag": Kind(
-        GROUPS,
-        "readable_lag",
-        "messages",
-        "{value} wait",
+        source=GROUPS,
+        value="readable_lag",
+        unit="messages",
+        words="{value} wait",
         for_observations=3,
         hint="More is produced than consumed: look for slow or failing handling, then for too few "
         "clients or threads (tidemark plan).",
     ),
     "filtered_lag": Kind(
-        GROUPS,
-        "filtered_lag",
-        "messages",
-        "{value} that pass the filter wait",
+        source=GROUPS,
+        value="filtered_lag",
+        unit="messages",
+        words="{value} that pass the filter wait",
         condition=known("readable_lag > 0"),
         for_observations=3,
         hint="More matching messages are produced than consumed: look for slow or failing "
         "handling, then for too few clients or threads (tidemark plan).",
     ),
     "delay": Kind(
-        GROUPS,
-        "delay_ms / 1000",
-        "seconds",
-        "the oldest waits for {value}",
+        source=GROUPS,
+        value="delay_ms / 1000",
+        unit="seconds",
+        words="the oldest waits for {value}",
         condition=known("readable_lag > 0"),
         for_observations=3,
         hint="A queue is consumed too slowly or not at all: worst_broker and worst_queue_id name "
         "it; check the client that holds it (tidemark show progress.assignments).",
     ),
     "ready_delay": Kind(
-        GROUPS,
-        "ready_delay_ms / 1000",
-        "seconds",
-        "the first message that no client has got waits for {value}",
+        source=GROUPS,
+        value="ready_delay_ms / 1000",
+        unit="seconds",
+        words="the first message that no client has got waits for {value}",
         condition=known("readable_lag > 0"),
         for_observations=3,
         hint="No client pulls it: clients are too few, busy with what they have, or suspended. "
         "Add clients, or find what keeps them.",
     ),
     "nobody_online": Kind(
-        GROUPS,
-        "readable_lag",
-        "messages",
-        "{value} wait and no member of the group is online",
+        source=GROUPS,
+        value="readable_lag",
+        unit="messages",
+        words="{value} wait and no member of the group is online",
         condition="NOT online",
         hint="Every consumer is stopped, was never started, or cannot reach the brokers: check "
         "its deployment first.",
         for_observations=2,
     ),
     "never_committed": Kind(
-        GROUPS,
-        "lag_upper",
-        "messages",
-        "the group is online, has never committed, and up to {value} wait",
+        source=GROUPS,
+        value="lag_upper",
+        unit="messages",
+        words="the group is online, has never committed, and up to {value} wait",
         condition=f"online AND {known('queues_never_committed = queues', part_suffices=False)}",
         hint="Handling fails or hangs from the first message on, or the client keeps its offsets "
         "elsewhere: check its log.",
         for_observations=5,
     ),
     "lost": Kind(
-        GROUPS,
-        "lost",
-        "messages",
-        "{value} expired before they were consumed",
+        source=GROUPS,
+        value="lost",
+        unit="messages",
+        words="{value} expired before they were consumed",
         hint="The group was behind for longer than the broker keeps messages; they cannot be read. "
         "Send them again from their source if they matter.",
     ),
     "soon_lost": Kind(
-        GROUPS,
-        "loss_in_seconds",
-        "seconds",
-        "the first unconsumed message may expire in {value}",
+        source=GROUPS,
+        value="loss_in_seconds",
+        unit="seconds",
+        words="the first unconsumed message may expire in {value}",
         condition=known("readable_lag > 0"),
         below=True,
         hint="Speed the group up or keep messages longer (fileReservedTime).",
@@ -217,20 +219,20 @@ KINDS = {
         value="lost",
     ),
     "retry_growth": Kind(
-        GROUPS,
-        "retry_lag_growth",
-        "messages",
-        "{value} more wait for another attempt",
+        source=GROUPS,
+        value="retry_lag_growth",
+        unit="messages",
+        words="{value} more wait for another attempt",
         about_group=True,
         hint="Handling fails again and again: check the clients' log and the services they "
         "depend on, before the messages go to the dead-letter topic.",
         for_observations=3,
     ),
     "redelivery": Kind(
-        GROUPS,
-        "redelivered_tps * 60",
-        "messages",
-        "{value} a minute come back for another attempt",
+        source=GROUPS,
+        value="redelivered_tps * 60",
+        unit="messages",
+        words="{value} a minute come back for another attempt",
         condition=f"coalesce(redelivered_share > {USUAL_REDELIVERIES}, true)",
         about_group=True,
         about_backlog=False,
@@ -239,20 +241,20 @@ KINDS = {
         for_observations=5,
     ),
     "dlq_growth": Kind(
-        GROUPS,
-        "dlq_messages_growth",
-        "messages",
-        "{value} more went to the dead-letter topic",
+        source=GROUPS,
+        value="dlq_messages_growth",
+        unit="messages",
+        words="{value} more went to the dead-letter topic",
         about_group=True,
         about_backlog=False,
         certain=True,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
     ),
     "rewound": Kind(
-        GROUPS,
-        "coalesce(rewound_messages, 0)",
-        "messages",
-        "{value} will be consumed again: the offset went back",
+        source=GROUPS,
+        value="coalesce(rewound_messages, 0)",
+        unit="messages",
+        words="{value} will be consumed again: the offset went back",
         about_backlog=False,
         certain=True,
         cause="rewound_cause",
@@ -260,10 +262,10 @@ KINDS = {
         "messages that arrive twice.",
     ),
     "contested_queues": Kind(
-        GROUPS,
-        _of_members("contested_queues"),
-        "",
-        "{value} queues are held by more than one member",
+        source=GROUPS,
+        value=_of_members("contested_queues"),
+        unit="",
+        words="{value} queues are held by more than one member",
         about_backlog=False,
         words_one="{value} queue is held by more than one member",
         hint="Members disagree on who is in the group: different client ids, versions or "
@@ -271,10 +273,10 @@ KINDS = {
         for_observations=2,
     ),
     "unowned_queues": Kind(
-        GROUPS,
-        _of_members("unowned_queues"),
-        "",
-        "{value} queues are held by no member",
+        source=GROUPS,
+        value=_of_members("unowned_queues"),
+        unit="",
+        words="{value} queues are held by no member",
         about_backlog=False,
         words_one="{value} queue is held by no member",
         hint="Members are online and none consumes these queues: look for different strategies or "
@@ -282,10 +284,10 @@ KINDS = {
         for_observations=2,
     ),
     "idle_clients": Kind(
-        GROUPS,
-        _of_members("idle_members"),
-        "",
-        "{value} members hold no queue",
+        source=GROUPS,
+        value=_of_members("idle_members"),
+        unit="",
+        words="{value} members hold no queue",
         about_backlog=False,
         cause="idle_reasons",
         words_one="{value} member holds no queue",
@@ -294,12 +296,12 @@ KINDS = {
         for_observations=2,
     ),
     "inconsistent_subscription": Kind(
-        GROUPS,
+        source=GROUPS,
         # The number is in the rows of all topics: only a topic that differs counts.
-        "CASE WHEN NOT online THEN 0 WHEN topic <> differing_topic "
+        value="CASE WHEN NOT online THEN 0 WHEN topic <> differing_topic "
         "THEN 0 * subscription_differences ELSE subscription_differences END",
-        "",
-        "members differ in {value} points of their subscriptions",
+        unit="",
+        words="members differ in {value} points of their subscriptions",
         about_backlog=False,
         certain=True,
         cause="differing_in",
@@ -308,10 +310,10 @@ KINDS = {
         "filter of the wrong member: `tidemark show progress.subscriptions` lists them.",
     ),
     "duplicate_client_ids": Kind(
-        GROUPS,
-        "duplicate_client_ids",
-        "",
-        "{value} client ids are used by several processes",
+        source=GROUPS,
+        value="duplicate_client_ids",
+        unit="",
+        words="{value} client ids are used by several processes",
         about_group=True,
         about_backlog=False,
         certain=True,
@@ -321,10 +323,10 @@ KINDS = {
         for_observations=3,
     ),
     "mixed_members": Kind(
-        GROUPS,
-        "CAST(mixed_members AS INT)",
-        "",
-        "remoting and gRPC members consume in one group",
+        source=GROUPS,
+        value="CAST(mixed_members AS INT)",
+        unit="",
+        words="remoting and gRPC members consume in one group",
         about_group=True,
         about_backlog=False,
         certain=True,
@@ -333,11 +335,11 @@ KINDS = {
         for_observations=3,
     ),
     "unregistered": Kind(
-        GROUPS,
-        "queues",
-        "",
-        "the group has no configuration, and its offsets stay: those on {value} queues of the "
-        "topic",
+        source=GROUPS,
+        value="queues",
+        unit="",
+        words="the group has no configuration, and its offsets stay: those on {value} queues of "
+        "the topic",
         condition="NOT registered",
         about_group=True,
         about_backlog=False,
@@ -349,10 +351,10 @@ KINDS = {
         of_unregistered=True,
     ),
     "throughput_drop": Kind(
-        GROUPS,
-        "usual_share",
-        "share",
-        "it consumes {value} of the usual rate at this hour",
+        source=GROUPS,
+        value="usual_share",
+        unit="share",
+        words="it consumes {value} of the usual rate at this hour",
         about_backlog=False,
         below=True,
         part_suffices=False,
@@ -360,12 +362,12 @@ KINDS = {
         "topic's.",
         for_observations=2,
     ),
-    "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
+    "column": Kind(source=GROUPS, value="", unit="", words="{value}", for_observations=3),
     "unreadable_messages": Kind(
-        TOPICS,
-        "unreadable_messages",
-        "messages",
-        "{value} are in queues that no consumer can read",
+        source=TOPICS,
+        value="unreadable_messages",
+        unit="messages",
+        words="{value} are in queues that no consumer can read",
         # Brokers may create dead-letter topics without read permission.
         condition="coalesce(kind, 'normal') = 'normal'",
         for_observations=3,
@@ -376,10 +378,10 @@ KINDS = {
         "read queues or permission before the messages expire.",
     ),
     "dead_letter_age": Kind(
-        TOPICS,
-        "dead_letter_age_seconds",
-        "seconds",
-        "the oldest dead letter has waited for {value}",
+        source=TOPICS,
+        value="dead_letter_age_seconds",
+        unit="seconds",
+        words="the oldest dead letter has waited for {value}",
         about_backlog=False,
         certain=True,
         hint="Nobody has dealt with them, and the broker deletes them when their retention ends: "
@@ -387,55 +389,55 @@ KINDS = {
         recovery="no dead letter is that old",
     ),
     "broker_down": Kind(
-        BROKERS,
-        "unreachable",
-        "",
-        "it did not respond",
+        source=BROKERS,
+        value="unreachable",
+        unit="",
+        words="it did not respond",
         hint="It is down, disconnected or overloaded. Its numbers are unknown, not zero.",
     ),
     "disk": Kind(
-        BROKERS,
-        "disk_ratio",
-        "share",
-        "its disk is {value} full",
+        source=BROKERS,
+        value="disk_ratio",
+        unit="share",
+        words="its disk is {value} full",
         hint="Above diskMaxUsedSpaceRatio the broker deletes messages early, then it refuses new "
         "ones.",
     ),
     "slave_offsets_behind": Kind(
-        BROKERS,
-        "offsets_missing + CASE WHEN offsets_stand THEN offsets_late ELSE 0 END",
-        "",
-        "its copy lacks {value} consumer offsets of its master, or no longer follows them",
+        source=BROKERS,
+        value="offsets_missing + CASE WHEN offsets_stand THEN offsets_late ELSE 0 END",
+        unit="",
+        words="its copy lacks {value} consumer offsets of its master, or no longer follows them",
         for_observations=2,
         words_one="its copy lacks {value} consumer offset of its master",
         hint="After a failover these groups consume again what they consumed before: the slave "
         "does not copy its master's progress, as between versions that do not fit.",
     ),
     "collection_incomplete": Kind(
-        SNAPSHOTS,
-        f"CASE WHEN status = '{SnapshotStatus.FAILED}' "
+        source=SNAPSHOTS,
+        value=f"CASE WHEN status = '{SnapshotStatus.FAILED}' "
         "THEN greatest(coalesce(brokers_expected, 1), 1) "
         "ELSE greatest(brokers_expected - brokers_answered, cardinality(unreachable)) END",
-        "",
-        "{value} brokers could not be read",
+        unit="",
+        words="{value} brokers could not be read",
         for_observations=2,
         words_one="{value} broker could not be read",
         hint="A broker is down, or responds without its offsets: the snapshot's problems "
         "name what failed and why (tidemark show raw.snapshots).",
     ),
     "collection_late": Kind(
-        PIPELINE,
-        "",
-        "seconds",
-        "the newest computed snapshot is {value} old",
+        source=PIPELINE,
+        value="",
+        unit="seconds",
+        words="the newest computed snapshot is {value} old",
         hint="Nothing is monitored. Check Dagster's daemon and the last runs of `tick`.",
         recovery="a new snapshot has been computed",
     ),
     "quality": Kind(
-        PIPELINE,
-        "",
-        "",
-        "{value} rows violate it",
+        source=PIPELINE,
+        value="",
+        unit="",
+        words="{value} rows violate it",
         words_uncounted="the rows as a whole violate it",
         words_one="{value} row violates it",
         hint="Reported values are impossible or contradict each other: `tidemark show "
@@ -443,10 +445,10 @@ KINDS = {
         recovery="the newest rows meet the expectation",
     ),
     "run_failed": Kind(
-        PIPELINE,
-        "",
-        "",
-        "{value} runs failed in a row",
+        source=PIPELINE,
+        value="",
+        unit="",
+        words="{value} runs failed in a row",
         words_one="{value} run failed",
         hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
         "memory, or a file or setting that cannot be read.",

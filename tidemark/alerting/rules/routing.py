@@ -134,7 +134,7 @@ INHERITED = (
 """Fields that a route has from the one above it, unless it has its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """A route with everything that it inherits.
 
@@ -241,7 +241,7 @@ def compiled(
         place: its place in the file.
         above: the route above it; None for the root.
     """
-    base = above or Node(place)
+    base = above or Node(place=place)
     own = {name: value for name in INHERITED if (value := getattr(route, name)) is not None}
     node = replace(
         base,

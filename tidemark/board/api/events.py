@@ -106,4 +106,4 @@ def newest_results(rows: Shown) -> pa.Table:
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows.of(quality.RESULTS).sort_by("observed_at").to_pylist():
         newest[row["table"], row["expectation"]] = row
-    return pa.Table.from_pylist(list(newest.values()), schema=quality.RESULTS.arrow_schema())
+    return quality.RESULTS.arrow_table(newest.values())

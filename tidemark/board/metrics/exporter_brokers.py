@@ -187,11 +187,17 @@ WHERE broker_id = 0
 """
 
 RUNTIME = Source(
-    EXPORTER,
-    ("cluster", "brokerIP", "brokerHost", "des", "boottime", "broker_version"),
-    _SELECT,
-    tuple(
-        Metric(_PREFIX + name, f"{words}.", f"raw.brokers.{column}", name, kind or GAUGE)
+    family=EXPORTER,
+    labels=("cluster", "brokerIP", "brokerHost", "des", "boottime", "broker_version"),
+    select=_SELECT,
+    metrics=tuple(
+        Metric(
+            name=_PREFIX + name,
+            help=f"{words}.",
+            column=f"raw.brokers.{column}",
+            value=name,
+            kind=kind or GAUGE,
+        )
         for name, _, column, words, kind in _values()
     ),
 )

@@ -46,45 +46,45 @@ GROUP BY ALL
 """
 
 DIFF = Source(
-    EXPORTER,
-    _DIFF_LABELS,
-    _lag(retry=False),
-    (
+    family=EXPORTER,
+    labels=_DIFF_LABELS,
+    select=_lag(retry=False),
+    metrics=(
         Metric(
-            "rocketmq_group_diff",
-            "Messages of a topic that the group has not confirmed.",
-            "progress.groups.lag",
-            "lag",
+            name="rocketmq_group_diff",
+            help="Messages of a topic that the group has not confirmed.",
+            column="progress.groups.lag",
+            value="lag",
         ),
     ),
     cluster_if_several=True,
 )
 
 RETRY_DIFF = Source(
-    EXPORTER,
-    _DIFF_LABELS,
-    _lag(retry=True),
-    (
+    family=EXPORTER,
+    labels=_DIFF_LABELS,
+    select=_lag(retry=True),
+    metrics=(
         Metric(
-            "rocketmq_group_retrydiff",
-            "Messages of the retry topic that the group has not confirmed.",
-            "progress.groups.lag",
-            "lag",
+            name="rocketmq_group_retrydiff",
+            help="Messages of the retry topic that the group has not confirmed.",
+            column="progress.groups.lag",
+            value="lag",
         ),
     ),
     cluster_if_several=True,
 )
 
 DLQ_DIFF = Source(
-    EXPORTER,
-    _DIFF_LABELS,
-    _DLQ,
-    (
+    family=EXPORTER,
+    labels=_DIFF_LABELS,
+    select=_DLQ,
+    metrics=(
         Metric(
-            "rocketmq_group_dlqdiff",
-            "Messages in the dead-letter topic of the group.",
-            "progress.groups.dlq_messages",
-            "dlq_messages",
+            name="rocketmq_group_dlqdiff",
+            help="Messages in the dead-letter topic of the group.",
+            column="progress.groups.dlq_messages",
+            value="dlq_messages",
         ),
     ),
     cluster_if_several=True,
@@ -103,10 +103,17 @@ WHERE online = false
 """
 
 COUNT = Source(
-    EXPORTER,
-    ("caddr", "localaddr", "group"),
-    _COUNT,
-    (Metric("rocketmq_group_count", "Online members of the group.", "raw.clients", "members"),),
+    family=EXPORTER,
+    labels=("caddr", "localaddr", "group"),
+    select=_COUNT,
+    metrics=(
+        Metric(
+            name="rocketmq_group_count",
+            help="Online members of the group.",
+            column="raw.clients",
+            value="members",
+        ),
+    ),
     cluster_if_several=True,
 )
 
@@ -122,39 +129,39 @@ GROUP BY ALL
 """
 
 OFFSETS = Source(
-    EXPORTER,
-    _BY_BROKER,
-    _OFFSETS,
-    (
+    family=EXPORTER,
+    labels=_BY_BROKER,
+    select=_OFFSETS,
+    metrics=(
         Metric(
-            "rocketmq_consumer_offset",
-            "Sum of the committed offsets over the queues of a broker.",
-            "progress.queues.consumer_offset",
-            "consumer_offset",
+            name="rocketmq_consumer_offset",
+            help="Sum of the committed offsets over the queues of a broker.",
+            column="progress.queues.consumer_offset",
+            value="consumer_offset",
         ),
         Metric(
-            "rocketmq_group_consume_total_offset",
-            "Sum of the committed offsets over the queues of a broker.",
-            "progress.queues.consumer_offset",
-            "consumer_offset",
+            name="rocketmq_group_consume_total_offset",
+            help="Sum of the committed offsets over the queues of a broker.",
+            column="progress.queues.consumer_offset",
+            value="consumer_offset",
         ),
         Metric(
-            "rocketmq_consumer_tps",
-            "Messages handed out a second, by masters and slaves.",
-            "progress.queues.pull_tps",
-            "delivered_tps",
+            name="rocketmq_consumer_tps",
+            help="Messages handed out a second, by masters and slaves.",
+            column="progress.queues.pull_tps",
+            value="delivered_tps",
         ),
         Metric(
-            "rocketmq_group_consume_tps",
-            "Messages confirmed a second.",
-            "progress.queues.consume_tps",
-            "consume_tps",
+            name="rocketmq_group_consume_tps",
+            help="Messages confirmed a second.",
+            column="progress.queues.consume_tps",
+            value="consume_tps",
         ),
         Metric(
-            "rocketmq_group_get_latency_by_storetime",
-            "Milliseconds since the first unconsumed message of a broker was stored.",
-            "progress.queues.delay_ms",
-            "delay_ms",
+            name="rocketmq_group_get_latency_by_storetime",
+            help="Milliseconds since the first unconsumed message of a broker was stored.",
+            column="progress.queues.delay_ms",
+            value="delay_ms",
         ),
     ),
 )
@@ -169,21 +176,21 @@ GROUP BY ALL
 """
 
 COUNTED = Source(
-    EXPORTER,
-    _BY_BROKER,
-    _COUNTED,
-    (
+    family=EXPORTER,
+    labels=_BY_BROKER,
+    select=_COUNTED,
+    metrics=(
         Metric(
-            "rocketmq_consumer_message_size",
-            "Bytes handed out a second, in the minute before the newest deep snapshot.",
-            "raw.broker_stats.tps",
-            "bytes",
+            name="rocketmq_consumer_message_size",
+            help="Bytes handed out a second, in the minute before the newest deep snapshot.",
+            column="raw.broker_stats.tps",
+            value="bytes",
         ),
         Metric(
-            "rocketmq_send_back_nums",
-            "Messages sent back for a retry in the minute before the newest deep snapshot.",
-            "raw.broker_stats.sum",
-            "sent_back",
+            name="rocketmq_send_back_nums",
+            help="Messages sent back for a retry in the minute before the newest deep snapshot.",
+            column="raw.broker_stats.sum",
+            value="sent_back",
         ),
     ),
 )
@@ -198,45 +205,45 @@ FROM raw_client_topics AS topics LEFT JOIN raw_clients AS clients
 """
 
 CLIENTS = Source(
-    EXPORTER,
-    ("clientAddr", "clientId", "group", "topic"),
-    _CLIENTS,
-    (
+    family=EXPORTER,
+    labels=("clientAddr", "clientId", "group", "topic"),
+    select=_CLIENTS,
+    metrics=(
         Metric(
-            "rocketmq_client_consume_fail_msg_count",
-            "Messages that failed in the hour before the newest deep snapshot.",
-            "raw.client_topics.consume_failed_last_hour",
-            "consume_failed_last_hour",
+            name="rocketmq_client_consume_fail_msg_count",
+            help="Messages that failed in the hour before the newest deep snapshot.",
+            column="raw.client_topics.consume_failed_last_hour",
+            value="consume_failed_last_hour",
         ),
         Metric(
-            "rocketmq_client_consume_fail_msg_tps",
-            "Messages that failed a second.",
-            "raw.client_topics.consume_failed_tps",
-            "consume_failed_tps",
+            name="rocketmq_client_consume_fail_msg_tps",
+            help="Messages that failed a second.",
+            column="raw.client_topics.consume_failed_tps",
+            value="consume_failed_tps",
         ),
         Metric(
-            "rocketmq_client_consume_ok_msg_tps",
-            "Messages consumed a second.",
-            "raw.client_topics.consume_ok_tps",
-            "consume_ok_tps",
+            name="rocketmq_client_consume_ok_msg_tps",
+            help="Messages consumed a second.",
+            column="raw.client_topics.consume_ok_tps",
+            value="consume_ok_tps",
         ),
         Metric(
-            "rocketmq_client_consume_rt",
-            "Milliseconds of a listener call.",
-            "raw.client_topics.consume_rt_ms",
-            "consume_rt_ms",
+            name="rocketmq_client_consume_rt",
+            help="Milliseconds of a listener call.",
+            column="raw.client_topics.consume_rt_ms",
+            value="consume_rt_ms",
         ),
         Metric(
-            "rocketmq_client_consumer_pull_rt",
-            "Milliseconds of a pull.",
-            "raw.client_topics.pull_rt_ms",
-            "pull_rt_ms",
+            name="rocketmq_client_consumer_pull_rt",
+            help="Milliseconds of a pull.",
+            column="raw.client_topics.pull_rt_ms",
+            value="pull_rt_ms",
         ),
         Metric(
-            "rocketmq_client_consumer_pull_tps",
-            "Messages pulled a second.",
-            "raw.client_topics.pull_tps",
-            "pull_tps",
+            name="rocketmq_client_consumer_pull_tps",
+            help="Messages pulled a second.",
+            column="raw.client_topics.pull_tps",
+            value="pull_tps",
         ),
     ),
     cluster_if_several=True,

@@ -16,45 +16,45 @@ def _offsets(label: str, prefix: str, condition: str) -> str:
 
 
 NORMAL_TOPICS = Source(
-    EXPORTER,
-    _TOPIC_LABELS,
-    _offsets(
+    family=EXPORTER,
+    labels=_TOPIC_LABELS,
+    select=_offsets(
         "topic", "topic", "NOT starts_with(topic, '%RETRY%') AND NOT starts_with(topic, '%DLQ%')"
     ),
-    (
+    metrics=(
         Metric(
-            "rocketmq_producer_offset",
-            "Sum of the max offsets over the queues of a broker.",
-            "raw.queue_offsets.max_offset",
-            "max_offset",
+            name="rocketmq_producer_offset",
+            help="Sum of the max offsets over the queues of a broker.",
+            column="raw.queue_offsets.max_offset",
+            value="max_offset",
         ),
     ),
 )
 
 RETRY_TOPICS = Source(
-    EXPORTER,
-    _TOPIC_LABELS,
-    _offsets("topic", "topic", "starts_with(topic, '%RETRY%')"),
-    (
+    family=EXPORTER,
+    labels=_TOPIC_LABELS,
+    select=_offsets("topic", "topic", "starts_with(topic, '%RETRY%')"),
+    metrics=(
         Metric(
-            "rocketmq_topic_retry_offset",
-            "Sum of the max offsets of a retry topic over the queues of a broker.",
-            "raw.queue_offsets.max_offset",
-            "max_offset",
+            name="rocketmq_topic_retry_offset",
+            help="Sum of the max offsets of a retry topic over the queues of a broker.",
+            column="raw.queue_offsets.max_offset",
+            value="max_offset",
         ),
     ),
 )
 
 DLQ_TOPICS = Source(
-    EXPORTER,
-    ("cluster", "broker", "group"),
-    _offsets("group", "substr(topic, length('%DLQ%') + 1)", "starts_with(topic, '%DLQ%')"),
-    (
+    family=EXPORTER,
+    labels=("cluster", "broker", "group"),
+    select=_offsets("group", "substr(topic, length('%DLQ%') + 1)", "starts_with(topic, '%DLQ%')"),
+    metrics=(
         Metric(
-            "rocketmq_topic_dlq_offset",
-            "Sum of the max offsets of a dead-letter topic over the queues of a broker.",
-            "raw.queue_offsets.max_offset",
-            "max_offset",
+            name="rocketmq_topic_dlq_offset",
+            help="Sum of the max offsets of a dead-letter topic over the queues of a broker.",
+            column="raw.queue_offsets.max_offset",
+            value="max_offset",
         ),
     ),
 )
@@ -82,65 +82,65 @@ WHERE NOT starts_with(topic, '%RETRY%') AND NOT starts_with(topic, '%DLQ%')
 """
 
 PRODUCED = Source(
-    EXPORTER,
-    _TOPIC_LABELS,
-    _PRODUCED,
-    (
+    family=EXPORTER,
+    labels=_TOPIC_LABELS,
+    select=_PRODUCED,
+    metrics=(
         Metric(
-            "rocketmq_producer_tps",
-            "Messages written a second; without consumers from the newest deep snapshot.",
-            "progress.queues.produce_tps",
-            "tps",
+            name="rocketmq_producer_tps",
+            help="Messages written a second; without consumers from the newest deep snapshot.",
+            column="progress.queues.produce_tps",
+            value="tps",
         ),
         Metric(
-            "rocketmq_producer_message_size",
-            "Bytes written a second, in the minute before the newest deep snapshot.",
-            "raw.broker_stats.tps",
-            "bytes",
+            name="rocketmq_producer_message_size",
+            help="Bytes written a second, in the minute before the newest deep snapshot.",
+            column="raw.broker_stats.tps",
+            value="bytes",
         ),
     ),
 )
 
 MASTERS = Source(
-    EXPORTER,
-    _BROKER_LABELS,
-    """
+    family=EXPORTER,
+    labels=_BROKER_LABELS,
+    select="""
     SELECT cluster, address AS "brokerIP", broker, put_tps, get_tps
     FROM raw_brokers
     WHERE broker_id = 0
     """,
-    (
+    metrics=(
         Metric(
-            "rocketmq_broker_tps",
-            "Messages written to a broker a second, within 10 s.",
-            "raw.brokers.put_tps",
-            "put_tps",
+            name="rocketmq_broker_tps",
+            help="Messages written to a broker a second, within 10 s.",
+            column="raw.brokers.put_tps",
+            value="put_tps",
         ),
         Metric(
-            "rocketmq_broker_qps",
-            "Messages that a broker handed out a second, within 10 s.",
-            "raw.brokers.get_tps",
-            "get_tps",
+            name="rocketmq_broker_qps",
+            help="Messages that a broker handed out a second, within 10 s.",
+            column="raw.brokers.get_tps",
+            value="get_tps",
         ),
     ),
 )
 
 SLAVES = Source(
-    EXPORTER,
-    _BROKER_LABELS,
-    """
+    family=EXPORTER,
+    labels=_BROKER_LABELS,
+    select="""
     SELECT slave.cluster AS cluster, slave.address AS "brokerIP", slave.broker AS broker,
         master.commit_log_max_offset - slave.commit_log_max_offset AS behind
     FROM raw_brokers AS slave JOIN raw_brokers AS master
         ON slave.cluster = master.cluster AND slave.broker = master.broker
     WHERE slave.broker_id <> 0 AND master.broker_id = 0
     """,
-    (
+    metrics=(
         Metric(
-            "rocketmq_broker_commitlog_diff",
-            "Bytes of the commit log by which a slave is behind its master.",
-            "raw.brokers.commit_log_max_offset",
-            "behind",
+            name="rocketmq_broker_commitlog_diff",
+            help="Bytes of the commit log by which a slave is behind its master.",
+            column="raw.brokers.commit_log_max_offset",
+            value="behind",
         ),
     ),
 )

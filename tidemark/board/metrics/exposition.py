@@ -40,7 +40,7 @@ FAMILIES = {
 """The families of metrics that a setting switches, each with its contents."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric:
     """One metric.
 
@@ -59,7 +59,7 @@ class Metric:
     kind: str = GAUGE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """The rows that several metrics take their samples from: one row for each set of labels.
 

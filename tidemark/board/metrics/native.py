@@ -85,46 +85,51 @@ _LATENCY = "Milliseconds since the first unconsumed message in the retained rang
 _QUEUEING = "Milliseconds since the first message that was not handed out was stored."
 
 GROUPS = Source(
-    NATIVE,
-    GROUP_LABELS,
-    _GROUPS,
-    (
+    family=NATIVE,
+    labels=GROUP_LABELS,
+    select=_GROUPS,
+    metrics=(
         Metric(
-            "rocketmq_consumer_lag_messages",
-            "Messages that the group has not confirmed.",
-            "progress.groups.lag",
-            "lag",
-        ),
-        Metric("rocketmq_consumer_lag_latency", _LATENCY, "progress.groups.delay_ms", "delay_ms"),
-        Metric(
-            "rocketmq_consumer_lag_latency_milliseconds",
-            f"{_LATENCY} The name that 5.5 brokers give it.",
-            "progress.groups.delay_ms",
-            "delay_ms",
+            name="rocketmq_consumer_lag_messages",
+            help="Messages that the group has not confirmed.",
+            column="progress.groups.lag",
+            value="lag",
         ),
         Metric(
-            "rocketmq_consumer_inflight_messages",
-            "Messages that were handed out and are not confirmed.",
-            "progress.groups.inflight",
-            "inflight",
+            name="rocketmq_consumer_lag_latency",
+            help=_LATENCY,
+            column="progress.groups.delay_ms",
+            value="delay_ms",
         ),
         Metric(
-            "rocketmq_consumer_ready_messages",
-            "Messages that were not handed out yet.",
-            "progress.groups.available",
-            "available",
+            name="rocketmq_consumer_lag_latency_milliseconds",
+            help=f"{_LATENCY} The name that 5.5 brokers give it.",
+            column="progress.groups.delay_ms",
+            value="delay_ms",
         ),
         Metric(
-            "rocketmq_consumer_queueing_latency",
-            _QUEUEING,
-            "progress.groups.ready_delay_ms",
-            "ready_delay_ms",
+            name="rocketmq_consumer_inflight_messages",
+            help="Messages that were handed out and are not confirmed.",
+            column="progress.groups.inflight",
+            value="inflight",
         ),
         Metric(
-            "rocketmq_consumer_queueing_latency_milliseconds",
-            f"{_QUEUEING} The name that 5.5 brokers give it.",
-            "progress.groups.ready_delay_ms",
-            "ready_delay_ms",
+            name="rocketmq_consumer_ready_messages",
+            help="Messages that were not handed out yet.",
+            column="progress.groups.available",
+            value="available",
+        ),
+        Metric(
+            name="rocketmq_consumer_queueing_latency",
+            help=_QUEUEING,
+            column="progress.groups.ready_delay_ms",
+            value="ready_delay_ms",
+        ),
+        Metric(
+            name="rocketmq_consumer_queueing_latency_milliseconds",
+            help=f"{_QUEUEING} The name that 5.5 brokers give it.",
+            column="progress.groups.ready_delay_ms",
+            value="ready_delay_ms",
         ),
     ),
 )
@@ -146,18 +151,18 @@ GROUP BY ALL
 """
 
 CONNECTIONS = Source(
-    NATIVE,
-    (
+    family=NATIVE,
+    labels=(
         *("cluster", "node_type", "consumer_group", "language", "version", "consume_mode"),
         "is_system",
     ),
-    _CONNECTIONS,
-    (
+    select=_CONNECTIONS,
+    metrics=(
         Metric(
-            "rocketmq_consumer_connections",
-            "Online members of the group.",
-            "raw.clients",
-            "connections",
+            name="rocketmq_consumer_connections",
+            help="Online members of the group.",
+            column="raw.clients",
+            value="connections",
         ),
     ),
 )

@@ -34,14 +34,19 @@ FROM progress_groups
 
 
 def _group(name: str, help: str, value: str, column: str = "") -> Metric:
-    return Metric(f"tidemark_group_{name}", help, f"progress.groups.{column or value}", value)
+    return Metric(
+        name=f"tidemark_group_{name}",
+        help=help,
+        column=f"progress.groups.{column or value}",
+        value=value,
+    )
 
 
 GROUPS = Source(
-    OWN,
-    _GROUP_LABELS,
-    _GROUPS,
-    (
+    family=OWN,
+    labels=_GROUP_LABELS,
+    select=_GROUPS,
+    metrics=(
         _group("lag_messages", "Messages that the group has not confirmed.", "lag"),
         _group(
             "readable_lag_messages",
@@ -105,25 +110,25 @@ GROUPS = Source(
 )
 
 TOPICS = Source(
-    OWN,
-    ("cluster", "topic"),
-    """
+    family=OWN,
+    labels=("cluster", "topic"),
+    select="""
     SELECT cluster, topic, timing_messages,
         CASE WHEN complete THEN unreadable_messages END AS unreadable
     FROM progress_topics
     """,
-    (
+    metrics=(
         Metric(
-            "tidemark_topic_unreadable_messages",
-            "Messages that no consumer can read, whatever its group.",
-            "progress.topics.unreadable_messages",
-            "unreadable",
+            name="tidemark_topic_unreadable_messages",
+            help="Messages that no consumer can read, whatever its group.",
+            column="progress.topics.unreadable_messages",
+            value="unreadable",
         ),
         Metric(
-            "tidemark_topic_timing_messages",
-            "Delayed messages that wait for their time, as brokers' endpoints report them.",
-            "progress.topics.timing_messages",
-            "timing_messages",
+            name="tidemark_topic_timing_messages",
+            help="Delayed messages that wait for their time, as brokers' endpoints report them.",
+            column="progress.topics.timing_messages",
+            value="timing_messages",
         ),
     ),
 )
@@ -143,14 +148,19 @@ FROM progress_topics WHERE starts_with(topic, '%DLQ%')
 
 
 def _dead(name: str, help: str, value: str, column: str) -> Metric:
-    return Metric(f"tidemark_dead_letter_{name}", help, f"progress.topics.{column}", value)
+    return Metric(
+        name=f"tidemark_dead_letter_{name}",
+        help=help,
+        column=f"progress.topics.{column}",
+        value=value,
+    )
 
 
 DEAD_LETTERS = Source(
-    OWN,
-    ("cluster", "consumer_group"),
-    _DEAD,
-    (
+    family=OWN,
+    labels=("cluster", "consumer_group"),
+    select=_DEAD,
+    metrics=(
         _dead("messages", "Messages that the dead-letter topic keeps.", "messages", "messages"),
         _dead(
             "added_last_hour",
@@ -177,10 +187,12 @@ FROM progress_groups CROSS JOIN (SELECT unnest([{_STATES}]) AS state)
 """
 
 HEALTH = Source(
-    OWN,
-    (*_GROUP_LABELS, "state"),
-    _HEALTH,
-    (_group("health", "1 of the state that holds, 0 of the others.", "is_state", "health"),),
+    family=OWN,
+    labels=(*_GROUP_LABELS, "state"),
+    select=_HEALTH,
+    metrics=(
+        _group("health", "1 of the state that holds, 0 of the others.", "is_state", "health"),
+    ),
 )
 
 _QUEUES = f"""
@@ -196,14 +208,19 @@ FROM progress_queues
 
 
 def _queue(name: str, help: str, value: str, column: str = "") -> Metric:
-    return Metric(f"tidemark_queue_{name}", help, f"progress.queues.{column or value}", value)
+    return Metric(
+        name=f"tidemark_queue_{name}",
+        help=help,
+        column=f"progress.queues.{column or value}",
+        value=value,
+    )
 
 
 QUEUE = Source(
-    QUEUES,
-    ("cluster", "broker", "topic", "queue_id", "consumer_group", "client_id"),
-    _QUEUES,
-    (
+    family=QUEUES,
+    labels=("cluster", "broker", "topic", "queue_id", "consumer_group", "client_id"),
+    select=_QUEUES,
+    metrics=(
         _queue("lag_messages", "Messages that the group has not confirmed.", "lag"),
         _queue("lost_messages", "Messages that expired before they were consumed.", "lost"),
         _queue("inflight_messages", "Messages handed out and not confirmed.", "inflight"),
@@ -226,116 +243,126 @@ QUEUE = Source(
 )
 
 INCIDENTS = Source(
-    OWN,
-    ("state", "severity", "rule"),
-    f"""
+    family=OWN,
+    labels=("state", "severity", "rule"),
+    select=f"""
     SELECT state, severity, rule, count(*) AS incidents
     FROM alerting_incidents
     WHERE state <> '{IncidentState.RESOLVED}'
     GROUP BY ALL
     """,
-    (
+    metrics=(
         Metric(
-            "tidemark_incidents",
-            "Incidents that are not resolved.",
-            "alerting.incidents",
-            "incidents",
+            name="tidemark_incidents",
+            help="Incidents that are not resolved.",
+            column="alerting.incidents",
+            value="incidents",
         ),
     ),
 )
 
 SNAPSHOT_AGE = Source(
-    OWN,
-    ("cluster",),
-    """
+    family=OWN,
+    labels=("cluster",),
+    select="""
     SELECT cluster, epoch(max(instant)) - epoch(max(observed_at)) AS age
     FROM progress_snapshots, clock
     GROUP BY ALL
     """,
-    (
+    metrics=(
         Metric(
-            "tidemark_snapshot_age_seconds",
-            "Age of the newest snapshot whose numbers are here.",
-            "progress.snapshots.observed_at",
-            "age",
+            name="tidemark_snapshot_age_seconds",
+            help="Age of the newest snapshot whose numbers are here.",
+            column="progress.snapshots.observed_at",
+            value="age",
         ),
     ),
 )
 
 COLLECTION = Source(
-    OWN,
-    ("cluster",),
-    """
+    family=OWN,
+    labels=("cluster",),
+    select="""
     SELECT cluster, arg_max(duration_ms, observed_at) / 1000 AS duration
     FROM raw_snapshots
     GROUP BY ALL
     """,
-    (
+    metrics=(
         Metric(
-            "tidemark_collect_duration_seconds",
-            "Duration of the newest snapshot.",
-            "raw.snapshots.duration_ms",
-            "duration",
+            name="tidemark_collect_duration_seconds",
+            help="Duration of the newest snapshot.",
+            column="raw.snapshots.duration_ms",
+            value="duration",
         ),
     ),
 )
 
 PROBLEMS = Source(
-    OWN,
-    ("cluster",),
-    "SELECT cluster, sum(problems) AS problems FROM totals_problems GROUP BY ALL",
-    (
+    family=OWN,
+    labels=("cluster",),
+    select="SELECT cluster, sum(problems) AS problems FROM totals_problems GROUP BY ALL",
+    metrics=(
         Metric(
-            "tidemark_collect_problems_total",
-            "What could not be read, since the server started.",
-            "raw.snapshots.problems",
-            "problems",
-            COUNTER,
+            name="tidemark_collect_problems_total",
+            help="What could not be read, since the server started.",
+            column="raw.snapshots.problems",
+            value="problems",
+            kind=COUNTER,
         ),
     ),
 )
 
 NOTIFICATIONS = Source(
-    OWN,
-    ("channel", "outcome"),
-    "SELECT channel, outcome, notifications FROM totals_notifications",
-    (
+    family=OWN,
+    labels=("channel", "outcome"),
+    select="SELECT channel, outcome, notifications FROM totals_notifications",
+    metrics=(
         Metric(
-            "tidemark_notifications_total",
-            "Notifications by what became of them: delivered, failed (an attempt) or withheld.",
-            "alerting.notifications",
-            "notifications",
-            COUNTER,
+            name="tidemark_notifications_total",
+            help="Notifications by what became of them: delivered, failed (an attempt) or "
+            "withheld.",
+            column="alerting.notifications",
+            value="notifications",
+            kind=COUNTER,
         ),
     ),
 )
 
 TICK = Source(
-    OWN,
-    (),
-    "SELECT seconds FROM tick",
-    (
+    family=OWN,
+    labels=(),
+    select="SELECT seconds FROM tick",
+    metrics=(
         Metric(
-            "tidemark_tick_duration_seconds",
-            "From the start of the newest snapshot to the commit of its numbers.",
-            "progress.snapshots",
-            "seconds",
+            name="tidemark_tick_duration_seconds",
+            help="From the start of the newest snapshot to the commit of its numbers.",
+            column="progress.snapshots",
+            value="seconds",
         ),
     ),
 )
 
 ROWS = Source(
-    OWN,
-    ("table",),
-    'SELECT "table", rows FROM table_rows',
-    (Metric("tidemark_rows", "Rows of a table.", "every table", "rows"),),
+    family=OWN,
+    labels=("table",),
+    select='SELECT "table", rows FROM table_rows',
+    metrics=(
+        Metric(name="tidemark_rows", help="Rows of a table.", column="every table", value="rows"),
+    ),
 )
 
 BUILD = Source(
-    OWN,
-    ("version",),
-    "SELECT version, 1 AS one FROM build",
-    (Metric("tidemark_build_info", "1, with the version of Tidemark.", "", "one"),),
+    family=OWN,
+    labels=("version",),
+    select="SELECT version, 1 AS one FROM build",
+    metrics=(
+        Metric(
+            name="tidemark_build_info",
+            help="1, with the version of Tidemark.",
+            column="",
+            value="one",
+        ),
+    ),
 )
 
 SOURCES = (GROUPS, HEALTH, TOPICS, DEAD_LETTERS, QUEUE, INCIDENTS)

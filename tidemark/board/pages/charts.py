@@ -36,7 +36,7 @@ MARKS = 8
 """Marks of the time axis at most."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """One line: its name, and a value per instant, None where it is unknown.
 
@@ -80,7 +80,7 @@ class Line:
         return 0 <= place < len(self.bounds) and self.bounds[place] is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mark:
     """An event to mark on the time axis of a chart."""
 
@@ -90,7 +90,7 @@ class Mark:
     address: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """A chart as lines, areas and texts that a template draws.
 
@@ -355,7 +355,7 @@ class GroupCharts:
 
         def line(name: str, kind: str = "a") -> Line:
             bounds = [bound_of(name, point) for point in points]
-            return Line(name, values[name], kind, bounds)
+            return Line(name=name, values=values[name], kind=kind, bounds=bounds)
 
         lags = [line("lag")]
         if values["readable_lag"] != values["lag"]:
@@ -379,7 +379,7 @@ def _events(rows: Iterable[dict[str, Any]], group: str, topic: str) -> list[Mark
         for row in rows
         if row["consumer_group"] in (group, None) and row["topic"] in (topic, None)
     }
-    return [Mark(at, kind, "event") for at, kind in happened]
+    return [Mark(at=at, title=kind, kind="event") for at, kind in happened]
 
 
 def _incidents(
@@ -397,9 +397,18 @@ def _incidents(
         if of.get("topic") not in (topic, None):
             continue
         where = incident_address(row["incident_id"])
-        incidents.append(Mark(row["fired_at"] or row["opened_at"], row["rule"], "fired", where))
+        incidents.append(
+            Mark(
+                at=row["fired_at"] or row["opened_at"],
+                title=row["rule"],
+                kind="fired",
+                address=where,
+            )
+        )
         if row["resolved_at"]:
-            incidents.append(Mark(row["resolved_at"], row["rule"], "done", where))
+            incidents.append(
+                Mark(at=row["resolved_at"], title=row["rule"], kind="done", address=where)
+            )
     return incidents
 
 

@@ -49,7 +49,12 @@ def sparkline(
     most = max(known, key=lambda row: row[name])
     instants = [row["observed_at"] for row in points]
     span = (instants[-1] - instants[0]).total_seconds()
-    line = Line(name, [row[name] for row in points], "a", [bound_of(name, row) for row in points])
+    line = Line(
+        name=name,
+        values=[row[name] for row in points],
+        kind="a",
+        bounds=[bound_of(name, row) for row in points],
+    )
 
     def x(at: Any) -> float:
         return round(MARGIN + (WIDTH - 2 * MARGIN) * (at - instants[0]).total_seconds() / span, 1)

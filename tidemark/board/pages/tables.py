@@ -120,7 +120,7 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
         bound_of("produce_tps", {"produce_tps": value, "complete": complete})
         for value, complete in zip(values, past.last["complete"], strict=True)
     ]
-    lines = [Line("produce_tps", values, "a", bounds)]
+    lines = [Line(name="produce_tps", values=values, kind="a", bounds=bounds)]
     return chart("Rates", window, past.instants, lines, "rate")
 
 

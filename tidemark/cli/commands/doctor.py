@@ -39,29 +39,36 @@ def doctor(namesrv: NamesrvOption = "") -> None:
     """
     _mute_libraries()
     first = [
-        Check("python", _python),
-        Check("java", _java),
-        Check("ui port", _port),
-        Check("settings", _settings),
-        Check("home", _home, "TIDEMARK_HOME"),
+        Check(name="python", run=_python),
+        Check(name="java", run=_java),
+        Check(name="ui port", run=_port),
+        Check(name="settings", run=_settings),
+        Check(name="home", run=_home, uses="TIDEMARK_HOME"),
     ]
     backends = [
-        Check("catalog", _catalog, f"TIDEMARK_CATALOG_URI, {_FILES}"),
-        Check("state", _state, "TIDEMARK_STATE_URI, TIDEMARK_CATALOG_URI"),
-        Check("clock", _clock),
-        Check("landing", _landing, f"TIDEMARK_LANDING, {_FILES}"),
-        Check("spark", _spark, "TIDEMARK_SPARK_REMOTE, TIDEMARK_SPARK_MASTER", SPARK_SECONDS),
-        Check("dagster", _dagster, "the storage in dagster.yaml of DAGSTER_HOME"),
+        Check(name="catalog", run=_catalog, uses=f"TIDEMARK_CATALOG_URI, {_FILES}"),
+        Check(name="state", run=_state, uses="TIDEMARK_STATE_URI, TIDEMARK_CATALOG_URI"),
+        Check(name="clock", run=_clock),
+        Check(name="landing", run=_landing, uses=f"TIDEMARK_LANDING, {_FILES}"),
+        Check(
+            name="spark",
+            run=_spark,
+            uses="TIDEMARK_SPARK_REMOTE, TIDEMARK_SPARK_MASTER",
+            seconds=SPARK_SECONDS,
+        ),
+        Check(name="dagster", run=_dagster, uses="the storage in dagster.yaml of DAGSTER_HOME"),
     ]
     files = [
-        Check("rules", _rules),
-        Check("notices", _notices),
-        Check("health", _health),
-        Check("quality", _quality),
-        Check("suites", _suites),
-        Check("capacity", _capacity),
+        Check(name="rules", run=_rules),
+        Check(name="notices", run=_notices),
+        Check(name="health", run=_health),
+        Check(name="quality", run=_quality),
+        Check(name="suites", run=_suites),
+        Check(name="capacity", run=_capacity),
     ]
-    brokers = Check("brokers", lambda: _brokers(namesrv), "TIDEMARK_NAMESRV, clusters.yaml")
+    brokers = Check(
+        name="brokers", run=lambda: _brokers(namesrv), uses="TIDEMARK_NAMESRV, clusters.yaml"
+    )
     passed = [check.passes() for check in first]
     if all(passed[-2:]):
         passed += [check.passes() for check in (*backends, *files)]

@@ -74,7 +74,13 @@ def show(
     is_over = incident.state == IncidentState.RESOLVED
     state = TransitionName(TransitionKind.RESOLVED if is_over else TransitionKind.FIRING)
     last = incident.transitions[-1] if incident.transitions else None
-    echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
+    echo(
+        text(
+            Notification(
+                incident=incident, transition=last or Transition(state, incident.observed_at)
+            )
+        )
+    )
     echo(f"State: {incident.state}")
     if incident.acknowledged_by:
         why = f": {incident.acknowledge_reason}" if incident.acknowledge_reason else ""

@@ -22,9 +22,9 @@ SUBJECT = Column("subject", STRING, "cluster/group/topic")
 INCIDENT_ID = Column("incident_id", STRING, "id, derived from rule, subject and opened_at")
 
 ALERTS = Table(
-    "alerting.alerts",
-    "One row per rule, subject and observation at which the rule is true.",
-    (
+    name="alerting.alerts",
+    comment="One row per rule, subject and observation at which the rule is true.",
+    columns=(
         raw.OBSERVED_AT,
         RULE,
         SEVERITY,
@@ -44,9 +44,9 @@ ALERTS = Table(
 _TRANSITION = pa.struct([("transition", STRING), ("at", TIMESTAMP)])
 
 INCIDENTS = Table(
-    "alerting.incidents",
-    "One row per incident: a rule is true of a subject, from opening to resolution.",
-    (
+    name="alerting.incidents",
+    comment="One row per incident: a rule is true of a subject, from opening to resolution.",
+    columns=(
         INCIDENT_ID,
         RULE,
         SUBJECT,
@@ -97,9 +97,9 @@ INCIDENTS = Table(
 )
 
 NOTIFICATIONS = Table(
-    "alerting.notifications",
-    "One row per transition of an incident and channel: the state of its delivery.",
-    (
+    name="alerting.notifications",
+    comment="One row per transition of an incident and channel: the state of its delivery.",
+    columns=(
         INCIDENT_ID,
         Column("transition", STRING, "FIRING | RESOLVED, with _2, _3, ... after it reopened"),
         Column("channel", STRING, "name of the channel, without secrets"),

@@ -88,9 +88,9 @@ CONSUMPTION = (
 )
 
 QUEUES = Table(
-    "progress.queues",
-    "One row per queue, group and snapshot: lag, delay and rates.",
-    (
+    name="progress.queues",
+    comment="One row per queue, group and snapshot: lag, delay and rates.",
+    columns=(
         *raw.SNAPSHOT,
         raw.BROKER,
         raw.TOPIC,
@@ -212,9 +212,9 @@ HEALTH = (
 )
 
 GROUPS = Table(
-    "progress.groups",
-    "One row per group, topic and snapshot, also where a broker is unreachable.",
-    (
+    name="progress.groups",
+    comment="One row per group, topic and snapshot, also where a broker is unreachable.",
+    columns=(
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
@@ -324,18 +324,18 @@ GROUPS = Table(
 )
 
 SNAPSHOTS = Table(
-    "progress.snapshots",
-    "The snapshots that progress.* and alerting.* hold the numbers of; written last.",
-    raw.SNAPSHOT,
+    name="progress.snapshots",
+    comment="The snapshots that progress.* and alerting.* hold the numbers of; written last.",
+    columns=raw.SNAPSHOT,
     key=("snapshot_id",),
 )
 
 STRATEGY = Column("strategy", STRING, "how members share queues: AVG, ...; NULL = unknown")
 
 ASSIGNMENTS = Table(
-    "progress.assignments",
-    "One row per queue and snapshot with member reports: who should hold it, and who does.",
-    (
+    name="progress.assignments",
+    comment="One row per queue and snapshot with member reports: who should hold it, and who does.",
+    columns=(
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
@@ -358,9 +358,9 @@ ASSIGNMENTS = Table(
 )
 
 IDLE_CLIENTS = Table(
-    "progress.idle_clients",
-    "One row per member without any queue, topic that it subscribes to, and snapshot.",
-    (
+    name="progress.idle_clients",
+    comment="One row per member without any queue, topic that it subscribes to, and snapshot.",
+    columns=(
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
@@ -390,9 +390,9 @@ _MEMBER = pa.struct(
 )
 
 SUBSCRIPTIONS = Table(
-    "progress.subscriptions",
-    "One row per group and snapshot with subscriptions that members reported.",
-    (
+    name="progress.subscriptions",
+    comment="One row per group and snapshot with subscriptions that members reported.",
+    columns=(
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         Column(
@@ -416,9 +416,9 @@ SUBSCRIPTIONS = Table(
 )
 
 PEAKS = Table(
-    "progress.peaks",
-    "One row per hour, group and topic: the largest rate of production of the hour.",
-    (
+    name="progress.peaks",
+    comment="One row per hour, group and topic: the largest rate of production of the hour.",
+    columns=(
         Column("observed_at", TIMESTAMP, "start of the hour"),
         raw.CLUSTER,
         raw.CONSUMER_GROUP,
@@ -431,9 +431,9 @@ PEAKS = Table(
 )
 
 TIMELINE = Table(
-    "progress.timeline",
-    "One row per queue and observation at which its max_offset had changed.",
-    (
+    name="progress.timeline",
+    comment="One row per queue and observation at which its max_offset had changed.",
+    columns=(
         raw.CLUSTER,
         raw.BROKER,
         raw.TOPIC,
@@ -453,9 +453,10 @@ TIMELINE = Table(
 )
 
 THROUGHPUT = Table(
-    "progress.throughput",
-    "One row per counter, window and deep snapshot or log: sums over all masters and slaves.",
-    (
+    name="progress.throughput",
+    comment="One row per counter, window and deep snapshot or log: sums over all masters and "
+    "slaves.",
+    columns=(
         *raw.SNAPSHOT,
         Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
         Column("stats_key", STRING, "what is counted: topic, or topic@group"),
@@ -495,9 +496,9 @@ _CARRIED = pa.struct(
 _DRAIN = pa.struct([("clients", INT), ("drain_seconds", DOUBLE)])
 
 CAPACITY = Table(
-    "progress.capacity",
-    "One row per group, topic and snapshot with statistics that members reported.",
-    (
+    name="progress.capacity",
+    comment="One row per group, topic and snapshot with statistics that members reported.",
+    columns=(
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
@@ -577,9 +578,9 @@ CAPACITY = Table(
 )
 
 EVENTS = Table(
-    "progress.events",
-    "One row per event of a queue of a group, or of a broker, between two observations.",
-    (
+    name="progress.events",
+    comment="One row per event of a queue of a group, or of a broker, between two observations.",
+    columns=(
         raw.SNAPSHOT_ID,
         Column("observed_at", TIMESTAMP, "first observation after the event"),
         raw.CLUSTER,
@@ -637,9 +638,10 @@ _OF_BROKER = pa.struct(
 )
 
 TOPICS = Table(
-    "progress.topics",
-    "One row per topic and snapshot, over all brokers; topics of RocketMQ itself have none.",
-    (
+    name="progress.topics",
+    comment="One row per topic and snapshot, over all brokers; topics of RocketMQ itself have "
+    "none.",
+    columns=(
         *raw.SNAPSHOT,
         raw.TOPIC,
         Column("kind", STRING, "normal | retry | dlq | pop_retry | lmq; NULL = not reported"),

@@ -4,9 +4,9 @@ from tidemark.lake.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Col
 from tidemark.lake.tables import raw
 
 RESULTS = Table(
-    "quality.results",
-    "One row per expectation and run.",
-    (
+    name="quality.results",
+    comment="One row per expectation and run.",
+    columns=(
         Column("observed_at", TIMESTAMP, "when it was validated"),
         Column("table", STRING, "full name of the table"),
         Column("expectation", STRING, "name of the expectation"),
@@ -29,9 +29,9 @@ RESULTS = Table(
 )
 
 QUARANTINE = Table(
-    "quality.quarantine",
-    "One row per raw row that violates an expectation; nothing is computed from it.",
-    (
+    name="quality.quarantine",
+    comment="One row per raw row that violates an expectation; nothing is computed from it.",
+    columns=(
         raw.OBSERVED_AT,
         Column("table", STRING, "full name of the table"),
         Column("reason", STRING, "expectations that it violates"),
@@ -42,9 +42,9 @@ QUARANTINE = Table(
 )
 
 DECISIONS = Table(
-    "quality.decisions",
-    "One row per decision of a person on a quarantined row; the last one counts.",
-    (
+    name="quality.decisions",
+    comment="One row per decision of a person on a quarantined row; the last one counts.",
+    columns=(
         Column("observed_at", TIMESTAMP, "start of the row's snapshot"),
         Column("decided_at", TIMESTAMP, "when it was decided"),
         *(column for column in QUARANTINE.columns if column is not raw.OBSERVED_AT),

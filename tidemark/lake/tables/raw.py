@@ -49,9 +49,9 @@ _SUBSCRIPTION = pa.struct(
 )
 
 SNAPSHOTS = Table(
-    "raw.snapshots",
-    "One row per snapshot: when, of how much of the cluster, and its problems.",
-    (
+    name="raw.snapshots",
+    comment="One row per snapshot: when, of how much of the cluster, and its problems.",
+    columns=(
         SNAPSHOT_ID,
         CLUSTER,
         Column("source", STRING, " | ".join(SnapshotSource)),
@@ -94,9 +94,9 @@ SNAPSHOTS = Table(
 )
 
 BROKERS = Table(
-    "raw.brokers",
-    "One row per broker address and snapshot; NULLs where it did not respond.",
-    (
+    name="raw.brokers",
+    comment="One row per broker address and snapshot; NULLs where it did not respond.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         BROKER_ID,
@@ -188,9 +188,9 @@ BROKERS = Table(
 )
 
 QUEUE_OFFSETS = Table(
-    "raw.queue_offsets",
-    "One row per queue and snapshot: its offsets.",
-    (
+    name="raw.queue_offsets",
+    comment="One row per queue and snapshot: its offsets.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         TOPIC,
@@ -203,9 +203,9 @@ QUEUE_OFFSETS = Table(
 )
 
 CONSUMER_OFFSETS = Table(
-    "raw.consumer_offsets",
-    "One row per queue, group and snapshot: its committed offset.",
-    (
+    name="raw.consumer_offsets",
+    comment="One row per queue, group and snapshot: its committed offset.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
@@ -237,9 +237,9 @@ CONSUMER_OFFSETS = Table(
 )
 
 TOPICS = Table(
-    "raw.topics",
-    "One row per topic, broker and snapshot: its configuration.",
-    (
+    name="raw.topics",
+    comment="One row per topic, broker and snapshot: its configuration.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         TOPIC,
@@ -253,9 +253,9 @@ TOPICS = Table(
 )
 
 CONSUMER_GROUPS = Table(
-    "raw.consumer_groups",
-    "One row per consumer group, broker and snapshot: its configuration.",
-    (
+    name="raw.consumer_groups",
+    comment="One row per consumer group, broker and snapshot: its configuration.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
@@ -269,9 +269,9 @@ CONSUMER_GROUPS = Table(
 )
 
 CLIENTS = Table(
-    "raw.clients",
-    "One row per online member of a consumer group and snapshot.",
-    (
+    name="raw.clients",
+    comment="One row per online member of a consumer group and snapshot.",
+    columns=(
         *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
@@ -301,9 +301,9 @@ CLIENTS = Table(
 )
 
 CLIENT_QUEUES = Table(
-    "raw.client_queues",
-    "One row per queue that a client holds and snapshot: the client's report of its cache.",
-    (
+    name="raw.client_queues",
+    comment="One row per queue that a client holds and snapshot: the client's report of its cache.",
+    columns=(
         *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
@@ -350,9 +350,9 @@ CLIENT_QUEUES = Table(
 )
 
 CLIENT_TOPICS = Table(
-    "raw.client_topics",
-    "One row per topic a client consumes and snapshot: the client's own statistics.",
-    (
+    name="raw.client_topics",
+    comment="One row per topic a client consumes and snapshot: the client's own statistics.",
+    columns=(
         *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
@@ -368,9 +368,10 @@ CLIENT_TOPICS = Table(
 )
 
 BROKER_STATS = Table(
-    "raw.broker_stats",
-    "One row per counter, window, broker address and snapshot: the broker's own statistics.",
-    (
+    name="raw.broker_stats",
+    comment="One row per counter, window, broker address and snapshot: the broker's own "
+    "statistics.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         BROKER_ID,
@@ -387,9 +388,9 @@ BROKER_STATS = Table(
 )
 
 QUEUE_TAGS = Table(
-    "raw.queue_tags",
-    "One row per sampled consume-queue entry and snapshot, to estimate filtering from.",
-    (
+    name="raw.queue_tags",
+    comment="One row per sampled consume-queue entry and snapshot, to estimate filtering from.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         TOPIC,
@@ -403,9 +404,9 @@ QUEUE_TAGS = Table(
 )
 
 CONSUME_STATS = Table(
-    "raw.consume_stats",
-    "One row per group and queue of a sample: its offsets from a second request.",
-    (
+    name="raw.consume_stats",
+    comment="One row per group and queue of a sample: its offsets from a second request.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
@@ -418,9 +419,10 @@ CONSUME_STATS = Table(
 )
 
 BROKER_METRICS = Table(
-    "raw.broker_metrics",
-    "One row per group, topic and broker whose metrics endpoint was read: what it reports of them.",
-    (
+    name="raw.broker_metrics",
+    comment="One row per group, topic and broker whose metrics endpoint was read: what it "
+    "reports of them.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
@@ -433,9 +435,10 @@ BROKER_METRICS = Table(
 )
 
 TOPIC_METRICS = Table(
-    "raw.topic_metrics",
-    "One row per topic and broker whose metrics endpoint was read: what it reports of the topic.",
-    (
+    name="raw.topic_metrics",
+    comment="One row per topic and broker whose metrics endpoint was read: what it reports of "
+    "the topic.",
+    columns=(
         *SNAPSHOT,
         BROKER,
         TOPIC,

@@ -46,7 +46,7 @@ class MessageQueue:
     queue_id: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ProcessQueue:
     """The state of one queue in a client (307); instants by the client's clock.
 
@@ -81,7 +81,7 @@ class ProcessQueue:
     in_order_max_offset: int | None = None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class PullLimits:
     """Limits of a queue's cache in a client; above one of them the client does not pull the queue.
 
@@ -104,7 +104,7 @@ class PullLimits:
     popped: int | None = None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ConsumeStatus:
     """A client's statistics of one topic (307): the last minute, failures of the last hour.
 
@@ -122,7 +122,7 @@ class ConsumeStatus:
     consume_failed_last_hour: int | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class RunningInfo:
     """The report of a client about itself (307).
 
@@ -160,24 +160,26 @@ def decode_running_info(body: bytes) -> RunningInfo:
     is_orderly = None if orderly is None else orderly.lower() == "true"
     batch = optional(small, _number_in(properties, "consumeMessageBatchMaxSize"))
     return RunningInfo(
-        threads,
-        allocation_strategy(optional(text, properties.get("allocateMessageQueueStrategy"))),
-        instant(_number_in(properties, "PROP_CONSUMER_START_TIMESTAMP")),
-        None
+        thread_count=threads,
+        allocation_strategy=allocation_strategy(
+            optional(text, properties.get("allocateMessageQueueStrategy"))
+        ),
+        started_at=instant(_number_in(properties, "PROP_CONSUMER_START_TIMESTAMP")),
+        subscriptions=None
         if subscriptions is None
         else sorted(
             (subscription(short_text(it["topic"]), it) for it in subscriptions),
             key=lambda it: it.topic,
         ),
-        queues,
-        {
+        queues=queues,
+        topics={
             short_text(topic): _status(it)
             for topic, it in (mapping.get("statusTable") or {}).items()
         },
-        None if threads is None or batch is None else threads * batch,
-        is_orderly,
-        batch,
-        _pull_limits(properties, is_orderly),
+        messages_at_once=None if threads is None or batch is None else threads * batch,
+        consume_orderly=is_orderly,
+        consume_batch_size=batch,
+        pull_limits=_pull_limits(properties, is_orderly),
     )
 
 
@@ -205,10 +207,10 @@ def _pull_limits(properties: dict[str, Any], is_orderly: bool | None) -> PullLim
         _number_in(properties, name) for name in ("consumeConcurrentlyMaxSpan", "consumeMaxSpan")
     )
     return PullLimits(
-        _number_in(properties, "pullThresholdForQueue"),
-        _number_in(properties, "pullThresholdSizeForQueue"),
-        None if is_orderly else next((span for span in spans if span is not None), None),
-        _number_in(properties, "popThresholdForQueue"),
+        messages=_number_in(properties, "pullThresholdForQueue"),
+        mib=_number_in(properties, "pullThresholdSizeForQueue"),
+        span=None if is_orderly else next((span for span in spans if span is not None), None),
+        popped=_number_in(properties, "popThresholdForQueue"),
     )
 
 
@@ -252,15 +254,15 @@ def _message_queue(key: Any) -> MessageQueue:
 def _process_queue(info: dict[str, Any]) -> ProcessQueue:
     commit = optional(integer, info.get("commitOffset"))
     return ProcessQueue(
-        None if commit == -1 else commit,  # neither the client nor the broker has one
-        optional(integer, info.get("cachedMsgMinOffset")),
-        optional(integer, info.get("cachedMsgMaxOffset")),
-        optional(integer, info.get("cachedMsgCount")),
-        optional(integer, info.get("cachedMsgSizeInMiB")),
-        optional(boolean, info.get("locked")),
-        optional(boolean, info.get("droped")),  # so RocketMQ spells it
-        instant(info.get("lastPullTimestamp")),
-        instant(info.get("lastConsumeTimestamp")),
+        commit_offset=None if commit == -1 else commit,  # neither the client nor the broker has one
+        cached_min_offset=optional(integer, info.get("cachedMsgMinOffset")),
+        cached_max_offset=optional(integer, info.get("cachedMsgMaxOffset")),
+        cached_messages=optional(integer, info.get("cachedMsgCount")),
+        cached_mib=optional(integer, info.get("cachedMsgSizeInMiB")),
+        locked=optional(boolean, info.get("locked")),
+        dropped=optional(boolean, info.get("droped")),  # so RocketMQ spells it
+        last_pull_at=instant(info.get("lastPullTimestamp")),
+        last_consume_at=instant(info.get("lastConsumeTimestamp")),
         last_lock_at=instant(info.get("lastLockTimestamp")),
         unlock_tries=optional(integer, info.get("tryUnlockTimes")),
         in_order_messages=optional(integer, info.get("transactionMsgCount")),
@@ -275,18 +277,27 @@ def _pop_queue(info: dict[str, Any]) -> ProcessQueue:
     )
     dropped = optional(boolean, info.get("droped"))
     return ProcessQueue(
-        None, None, None, unacknowledged, None, None, dropped, popped_at, None, popped=True
+        commit_offset=None,
+        cached_min_offset=None,
+        cached_max_offset=None,
+        cached_messages=unacknowledged,
+        cached_mib=None,
+        locked=None,
+        dropped=dropped,
+        last_pull_at=popped_at,
+        last_consume_at=None,
+        popped=True,
     )
 
 
 def _status(info: dict[str, Any]) -> ConsumeStatus:
     return ConsumeStatus(
-        real(info.get("pullRT")),
-        real(info.get("pullTPS")),
-        real(info.get("consumeRT")),
-        real(info.get("consumeOKTPS")),
-        real(info.get("consumeFailedTPS")),
-        optional(integer, info.get("consumeFailedMsgs")),
+        pull_rt_ms=real(info.get("pullRT")),
+        pull_tps=real(info.get("pullTPS")),
+        consume_rt_ms=real(info.get("consumeRT")),
+        consume_ok_tps=real(info.get("consumeOKTPS")),
+        consume_failed_tps=real(info.get("consumeFailedTPS")),
+        consume_failed_last_hour=optional(integer, info.get("consumeFailedMsgs")),
     )
 
 

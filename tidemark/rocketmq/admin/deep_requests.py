@@ -38,7 +38,7 @@ class QueueEntry:
     size: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class TimeSpan:
     """Store times of one queue around a group's progress (303), by the broker's clock.
 
@@ -90,11 +90,11 @@ def decode_time_spans(body: bytes) -> dict[int, TimeSpan]:
         delay = integer(span["delayTime"])
         is_clock = delay >= _FIRST_CLOCK_MS
         spans[integer(span["messageQueue"]["queueId"])] = TimeSpan(
-            instant(span.get("minTimeStamp")),
-            instant(span.get("maxTimeStamp")),
-            instant(span.get("consumeTimeStamp")),
-            None if is_clock or delay < 0 else delay,
-            instant(delay - 1) if is_clock else None,
+            oldest_stored_at=instant(span.get("minTimeStamp")),
+            newest_stored_at=instant(span.get("maxTimeStamp")),
+            last_consumed_at=instant(span.get("consumeTimeStamp")),
+            delay_ms=None if is_clock or delay < 0 else delay,
+            broker_now=instant(delay - 1) if is_clock else None,
         )
     return spans
 

@@ -10,7 +10,7 @@ MAX_LISTED = 20_000
 """Addresses that one name server lists at most, of all its clusters."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class BrokerGroup:
     """One broker group of 106 or 105: a master and its slaves.
 
@@ -47,7 +47,7 @@ class ClusterInfo:
         return values
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class QueueData:
     """The queues of a topic on one broker, in a route; ``perm`` bits: 4 read, 2 write."""
 
@@ -87,7 +87,12 @@ def decode_topic_route(body: bytes) -> TopicRoute:
     mapping = object_of(loads(body))
     groups = [_broker_group(data) for data in mapping.get("brokerDatas") or ()]
     queues = [
-        QueueData(data["brokerName"], data["readQueueNums"], data["writeQueueNums"], data["perm"])
+        QueueData(
+            broker=data["brokerName"],
+            read_queues=data["readQueueNums"],
+            write_queues=data["writeQueueNums"],
+            perm=data["perm"],
+        )
         for data in mapping.get("queueDatas") or ()
     ]
     return TopicRoute({group.broker: group for group in groups}, queues)
@@ -97,5 +102,8 @@ def _broker_group(data: dict[str, Any]) -> BrokerGroup:
     addresses = {integer(int(number)): short_text(at) for number, at in data["brokerAddrs"].items()}
     acting = bool(data.get("enableActingMaster"))
     return BrokerGroup(
-        short_text(data["brokerName"]), short_text(data["cluster"]), addresses, acting
+        broker=short_text(data["brokerName"]),
+        cluster=short_text(data["cluster"]),
+        addresses=addresses,
+        acting_master=acting,
     )

@@ -115,7 +115,7 @@ MAX_QUEUES_OF_BROKER = 1_000_000
 """Most queues of all topics of one broker, a bound on the cost of its response."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class TopicConfig:
     """The configuration of a topic on one broker.
 
@@ -143,7 +143,7 @@ class TopicConfig:
         return self.queues if self.perm & 4 else ()
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class SubscriptionGroupConfig:
     """The configuration of a consumer group on one broker; ``consume_orderly`` from 5.0 on."""
 
@@ -169,7 +169,7 @@ class ConsumerOffsetTable:
     pull_offsets: dict[OffsetKey, dict[int, int]] | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ConsumeStats:
     """The progress of a group on one queue (208).
 
@@ -186,7 +186,7 @@ class ConsumeStats:
     last_consumed_at: datetime | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Connection:
     """One client of a group, connected to the broker that responded."""
 
@@ -196,7 +196,7 @@ class Connection:
     version: str | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ConsumerConnection:
     """A group that is online on one broker.
 
@@ -222,11 +222,11 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     _require_at_most(MAX_TOPICS, "topics", object_of(mapping["topicConfigTable"]))
     configs = {
         short_text(topic): TopicConfig(
-            topic,
-            small(config["readQueueNums"]),
-            small(config["writeQueueNums"]),
-            small(config["perm"]),
-            optional(short_text, (config.get("attributes") or {}).get("message.type")),
+            topic=topic,
+            read_queues=small(config["readQueueNums"]),
+            write_queues=small(config["writeQueueNums"]),
+            perm=small(config["perm"]),
+            message_type=optional(short_text, (config.get("attributes") or {}).get("message.type")),
         )
         for topic, config in object_of(mapping["topicConfigTable"]).items()
     }
@@ -268,11 +268,11 @@ def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig
     _require_at_most(MAX_GROUPS, "groups", table)
     return {
         short_text(group): SubscriptionGroupConfig(
-            group,
-            optional(boolean, config.get("consumeEnable")),
-            optional(small, config.get("retryMaxTimes")),
-            optional(integer, config.get("whichBrokerWhenConsumeSlowly")),
-            optional(boolean, config.get("consumeMessageOrderly")),
+            consumer_group=group,
+            consume_enable=optional(boolean, config.get("consumeEnable")),
+            retry_max_times=optional(small, config.get("retryMaxTimes")),
+            which_broker_when_slow=optional(integer, config.get("whichBrokerWhenConsumeSlowly")),
+            consume_orderly=optional(boolean, config.get("consumeMessageOrderly")),
         )
         for group, config in table.items()
     }
@@ -303,20 +303,22 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     mapping = object_of(loads(body))
     connections = [
         Connection(
-            short_text(member["clientId"]),
-            optional(short_text, member.get("clientAddr")),
-            optional(short_text, member.get("language")),
-            client_version(member.get("language"), optional(small, member.get("version"))),
+            client_id=short_text(member["clientId"]),
+            client_address=optional(short_text, member.get("clientAddr")),
+            language=optional(short_text, member.get("language")),
+            version=client_version(member.get("language"), optional(small, member.get("version"))),
         )
         for member in mapping.get("connectionSet") or ()
     ]
     table = object_of(mapping.get("subscriptionTable") or {})
     return ConsumerConnection(
-        sorted(connections, key=lambda connection: connection.client_id),
-        optional(short_text, mapping.get("consumeType")),
-        optional(short_text, mapping.get("messageModel")),
-        optional(short_text, mapping.get("consumeFromWhere")),
-        {short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
+        connections=sorted(connections, key=lambda connection: connection.client_id),
+        consume_type=optional(short_text, mapping.get("consumeType")),
+        message_model=optional(short_text, mapping.get("messageModel")),
+        consume_from_where=optional(short_text, mapping.get("consumeFromWhere")),
+        subscriptions={
+            short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())
+        },
     )
 
 
@@ -327,10 +329,10 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
         queue = dict(key)
         consume_stats.setdefault(short_text(queue["topic"]), {})[small(queue["queueId"])] = (
             ConsumeStats(
-                integer(value["brokerOffset"]),
-                integer(value["consumerOffset"]),
-                optional(integer, value.get("pullOffset")),
-                instant(value.get("lastTimestamp")),
+                broker_offset=integer(value["brokerOffset"]),
+                consumer_offset=integer(value["consumerOffset"]),
+                pull_offset=optional(integer, value.get("pullOffset")),
+                last_consumed_at=instant(value.get("lastTimestamp")),
             )
         )
     return consume_stats
@@ -359,8 +361,8 @@ def _offset_table(table: Any) -> dict[OffsetKey, dict[int, int]]:
 def subscription(topic: str, data: dict[str, Any]) -> Subscription:
     """Decode a `SubscriptionData` object of a body."""
     return Subscription(
-        topic,
-        optional(short_text, data.get("expressionType")),
-        optional(text, data.get("subString")),
-        sorted(short_texts(data.get("tagsSet"))),
+        topic=topic,
+        expression_type=optional(short_text, data.get("expressionType")),
+        expression=optional(text, data.get("subString")),
+        tags=sorted(short_texts(data.get("tagsSet"))),
     )

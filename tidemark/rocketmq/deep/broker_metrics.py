@@ -151,7 +151,7 @@ async def read_broker_metrics(
     pages = [(endpoint.broker, page) for endpoint, page in zip(endpoints, read, strict=True)]
     return BrokerMetrics(
         [
-            BrokerMetric(broker, group, topic, **values)
+            BrokerMetric(broker=broker, consumer_group=group, topic=topic, **values)
             for broker, page in pages
             for (group, topic), values in page.groups.items()
         ],
@@ -188,7 +188,7 @@ async def _page(
         reason = str(error)
     except (OSError, ValueError, HTTPException) as error:
         reason = str(getattr(error, "reason", error))
-    problems.add(Problem(endpoint.address, OPERATION, None, reason))
+    problems.add(Problem(endpoint=endpoint.address, operation=OPERATION, code=None, message=reason))
     return Page()
 
 

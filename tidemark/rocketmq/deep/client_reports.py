@@ -23,7 +23,8 @@ from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
 
 
-class ClientPullOffset(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPullOffset:
     """The pull offset of one queue, from the cache of one client.
 
     Attributes:
@@ -49,9 +50,15 @@ def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPul
     for at, cache in info.queues.items():
         if at.topic not in whole or cache.popped or cache.dropped:
             continue
-        offset = _next_offset(cache, info)
-        if offset is not None:
-            yield ClientPullOffset(client.consumer_group, at, *offset)
+        known = _next_offset(cache, info)
+        if known is not None:
+            next_offset, is_exact = known
+            yield ClientPullOffset(
+                consumer_group=client.consumer_group,
+                queue=at,
+                next_offset=next_offset,
+                is_exact=is_exact,
+            )
 
 
 def _next_offset(cache: ProcessQueue, info: RunningInfo) -> tuple[int, bool] | None:
@@ -78,9 +85,10 @@ def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) 
     value below the commit is left out: the group was reset to an earlier offset meanwhile.
     """
     furthest: dict[tuple[str, str, str, int], tuple[int, bool]] = {}
-    for group, at, next_offset, is_exact in reported:
-        key = at.broker, group, at.topic, at.queue_id
-        furthest[key] = max((next_offset, is_exact), furthest.get(key, (0, False)))
+    for row in reported:
+        at = row.queue
+        key = at.broker, row.consumer_group, at.topic, at.queue_id
+        furthest[key] = max((row.next_offset, row.is_exact), furthest.get(key, (0, False)))
     if not furthest:
         return
     ends = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
@@ -182,7 +190,7 @@ class BroadcastReport(NamedTuple):
     offsets: dict[MessageQueue, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ClientReader:
     """Sends requests to clients, each through its first master, and fills the snapshot.
 
@@ -255,7 +263,7 @@ class ClientReader:
 
 def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
     """Fill a client's row and add its queues and topics, from its running info (307)."""
-    member, limits = (client.consumer_group, client.client_id), info.pull_limits
+    limits = info.pull_limits
     client.thread_count = info.thread_count
     client.consume_orderly = info.consume_orderly
     client.consume_batch_size = info.consume_batch_size
@@ -266,7 +274,8 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
     for at, queue in info.queues.items():
         snapshot.client_queues.append(
             ClientQueue(
-                *member,
+                consumer_group=client.consumer_group,
+                client_id=client.client_id,
                 topic=at.topic,
                 broker=at.broker,
                 queue_id=at.queue_id,
@@ -291,7 +300,8 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
     for topic, status in info.topics.items():
         snapshot.client_topics.append(
             ClientTopic(
-                *member,
+                consumer_group=client.consumer_group,
+                client_id=client.client_id,
                 topic=topic,
                 pull_rt_ms=status.pull_rt_ms,
                 pull_tps=status.pull_tps,
@@ -315,11 +325,11 @@ def broadcast_rows(
         for at, offset in offsets.items():
             if (at.broker, at.topic, at.queue_id) in known and offset >= 0:
                 yield ConsumerOffset(
-                    at.broker,
-                    group,
-                    at.topic,
-                    at.queue_id,
-                    client_id,
-                    offset,
+                    broker=at.broker,
+                    consumer_group=group,
+                    topic=at.topic,
+                    queue_id=at.queue_id,
+                    client_id=client_id,
+                    consumer_offset=offset,
                     offset_store="client_file",
                 )

@@ -76,7 +76,9 @@ async def read_deep(
     """
     responded = [reading for reading in readings if reading.responded]
     masters = {reading.broker: reading for reading in responded if reading.is_master}
-    deep = _DeepSnapshot(client, snapshot, masters, options, problems)
+    deep = _DeepSnapshot(
+        client=client, snapshot=snapshot, masters=masters, options=options, problems=problems
+    )
     behind = list(unconsumed(snapshot))
     times = await deep.read_store_times(behind, online)
     stats = deep.stats_readers(responded, lags_by_pair(behind))
@@ -129,7 +131,7 @@ async def read_deep(
         getattr(snapshot, table).sort(key=attrgetter(*names))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _DeepSnapshot:
     """Client, snapshot and options that all readers of one deep snapshot share.
 
@@ -151,7 +153,14 @@ class _DeepSnapshot:
         """Return a reader of each master."""
         turn = self.options.turn
         return [
-            kind(self.client, self.problems, broker, master.address, limit, turn)
+            kind(
+                client=self.client,
+                problems=self.problems,
+                broker=broker,
+                address=master.address,
+                limit=limit,
+                turn=turn,
+            )
             for broker, master in self.masters.items()
         ]
 
@@ -172,12 +181,12 @@ class _DeepSnapshot:
         """Return a reader of counters for each replica of a master that responded."""
         return [
             StatsReader(
-                self.client,
-                self.problems,
-                reading,
-                self.options.max_stats,
-                lags.get(reading.broker, {}),
-                self.options.turn,
+                client=self.client,
+                problems=self.problems,
+                reading=reading,
+                limit=self.options.max_stats,
+                lags=lags.get(reading.broker, {}),
+                turn=self.options.turn,
             )
             for reading in responded
             if reading.broker in self.masters
@@ -200,12 +209,12 @@ class _DeepSnapshot:
             for member, broker in homes(online, self.masters).items()
         }
         return ClientReader(
-            self.client,
-            self.problems,
-            self.snapshot,
-            self.options.max_clients,
-            addresses,
-            self.options.turn,
+            client=self.client,
+            problems=self.problems,
+            snapshot=self.snapshot,
+            limit=self.options.max_clients,
+            addresses=addresses,
+            turn=self.options.turn,
         )
 
     async def merge_client_reports(self, clients: ClientReader | None) -> None:

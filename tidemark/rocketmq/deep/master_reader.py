@@ -35,7 +35,7 @@ def chosen(ranked: Sequence[T], limit: int, turn: int, key: Callable[[T], Any]) 
     return [*ranked[:most_needed], *[*others, *others][start : start + in_turn]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class MasterReader:
     """Sends requests to one master; failures go to the problems.
 

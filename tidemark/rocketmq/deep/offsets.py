@@ -41,7 +41,7 @@ def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ConsumeStatsReader(MasterReader):
     """Requests the progress of one group on one topic at a time.
 
@@ -65,12 +65,12 @@ class ConsumeStatsReader(MasterReader):
             for queue_id, stats in consume_stats.get(topic, {}).items():
                 self.rows.append(
                     ConsumeStatsSample(
-                        self.broker,
-                        group,
-                        topic,
-                        queue_id,
-                        stats.consumer_offset,
-                        stats.broker_offset,
+                        broker=self.broker,
+                        consumer_group=group,
+                        topic=topic,
+                        queue_id=queue_id,
+                        consumer_offset=stats.consumer_offset,
+                        max_offset=stats.broker_offset,
                     )
                 )
 

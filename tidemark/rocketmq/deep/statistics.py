@@ -6,7 +6,7 @@ A missing row means that no request was sent, or that the broker did not respond
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import attrgetter
 
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.deep_requests import WINDOWS, Stats
@@ -33,7 +33,8 @@ OF_COUNTS = 90
 NO_COUNTS = dict.fromkeys(WINDOWS, Stats(0, 0.0, 0.0))
 
 
-class Counter(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
     """One counter: its name, its key, its topic and group."""
 
     name: str
@@ -89,10 +90,10 @@ class CounterSubjects:
         names = names_of_pairs(version)
         for topic in self.queues:
             for name in TOPIC_STATS:
-                yield Counter(name, topic, topic)
+                yield Counter(name=name, key=topic, topic=topic)
         for topic, group in self.pairs if pairs is None else pairs:
             for name in names:
-                yield Counter(name, f"{topic}@{group}", topic, group)
+                yield Counter(name=name, key=f"{topic}@{group}", topic=topic, consumer_group=group)
 
     def latencies(self, served: set[str], by_queue: bool) -> Iterator[Counter]:
         """Yield latency counters of served pairs; by queue where the broker counts by queue."""
@@ -101,7 +102,7 @@ class CounterSubjects:
             if pair not in served:
                 continue
             for key in [f"{queue}@{pair}" for queue in self.queues[topic]] if by_queue else [pair]:
-                yield Counter(LATENCY, key, topic, group)
+                yield Counter(name=LATENCY, key=key, topic=topic, consumer_group=group)
 
 
 def names_of_pairs(version: str | None) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def names_of_pairs(version: str | None) -> tuple[str, ...]:
     return GROUP_STATS + (POP_STATS if version_order(version) >= POP_SINCE else ())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StatsReader:
     """Reads the counters of one address.
 
@@ -147,7 +148,7 @@ class StatsReader:
         await self._read_all(list(subjects.latencies(self._served, by_queue)))
 
     async def _read_all(self, counters: Sequence[Counter]) -> None:
-        requests = chosen(counters, self.limit, self.turn, key=tuple)
+        requests = chosen(counters, self.limit, self.turn, key=attrgetter("name", "key"))
         self.limit -= len(requests)
         self.left_out += len(counters) - len(requests)
         await self.client.paced(requests, self._read_counter, AT_ONCE)
@@ -165,14 +166,14 @@ class StatsReader:
 
     def _row(self, counter: Counter, window: str, stats: Stats) -> BrokerStats:
         return BrokerStats(
-            self.reading.broker,
-            self.reading.broker_id,
-            counter.name,
-            counter.key,
-            counter.topic,
-            counter.consumer_group,
-            window,
-            stats.sum,
-            stats.tps,
-            stats.avgpt,
+            broker=self.reading.broker,
+            broker_id=self.reading.broker_id,
+            stats_name=counter.name,
+            stats_key=counter.key,
+            topic=counter.topic,
+            consumer_group=counter.consumer_group,
+            stats_window=window,
+            sum=stats.sum,
+            tps=stats.tps,
+            avgpt=stats.avgpt,
         )

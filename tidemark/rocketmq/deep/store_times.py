@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     topic: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StoreTimeReader(MasterReader):
     """Fills ``first_unconsumed_at``; groups that are online come first, then the largest lag."""
 

@@ -123,7 +123,7 @@ def filtered_ranges(
     return widest
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TagReader(MasterReader):
     """Reads samples of consume-queue entries from one master.
 
@@ -166,12 +166,12 @@ class TagReader(MasterReader):
             for position, entry in zip(run.positions, entries, strict=False):
                 self.rows.append(
                     QueueTag(
-                        self.broker,
-                        run.topic,
-                        run.queue_id,
-                        position,
-                        entry.tags_code,
-                        entry.physical_offset,
-                        entry.size,
+                        broker=self.broker,
+                        topic=run.topic,
+                        queue_id=run.queue_id,
+                        position=position,
+                        tags_code=entry.tags_code,
+                        physical_offset=entry.physical_offset,
+                        size=entry.size,
                     )
                 )

@@ -23,7 +23,7 @@ _BORN_HOST_V6 = 16
 _READ = _RECORD.size + 20 + _TIME.size
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Record:
     """The head of a message.
 
@@ -86,7 +86,13 @@ class CommitLog(MappedFiles):
         if magic not in MAGICS or physical_offset != offset or len(head) < at + _TIME.size:
             return None
         (stored_ms,) = _TIME.unpack_from(head, at)
-        return Record(offset, size, queue_id, queue_offset, stored_ms)
+        return Record(
+            offset=offset,
+            size=size,
+            queue_id=queue_id,
+            queue_offset=queue_offset,
+            stored_ms=stored_ms,
+        )
 
     def next_record(self, offset: int) -> tuple[Record | None, int]:
         """Return the first message at or after a record boundary, and the start of the next one.

@@ -10,9 +10,10 @@ import struct
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from tidemark.rocketmq.files.mapped_files import (
     Closable,
@@ -34,7 +35,8 @@ _CHUNK = 4096
 """Entries read at a time while iterating."""
 
 
-class Entry(NamedTuple):
+@dataclass(slots=True, kw_only=True)
+class Entry:
     """One entry of a consume queue.
 
     Attributes:
@@ -227,9 +229,17 @@ class PlainConsumeQueue(ConsumeQueue):
         physical_offset, size, tags_code = unit
         if physical_offset < 0 or size <= 0:
             return None
-        if tags_code > _LARGEST_EXT_ADDRESS:
-            return Entry(number, 1, physical_offset, size, tags_code, None)
-        return Entry(number, 1, physical_offset, size, *self._extended(tags_code))
+        known_tags_code, stored_ms = (
+            (tags_code, None) if tags_code > _LARGEST_EXT_ADDRESS else self._extended(tags_code)
+        )
+        return Entry(
+            position=number,
+            messages=1,
+            physical_offset=physical_offset,
+            size=size,
+            tags_code=known_tags_code,
+            stored_ms=stored_ms,
+        )
 
     def _extended(self, address: int) -> tuple[int | None, int | None]:
         content = self.ext.read(address - _SMALLEST_LONG, _EXT.size)
@@ -275,4 +285,11 @@ class BatchConsumeQueue(ConsumeQueue):
         physical_offset, size, tags_code, stored_ms, position, messages, _, _ = unit
         if physical_offset < 0 or size <= 0 or position < 0 or messages <= 0:
             return None
-        return Entry(position, messages, physical_offset, size, tags_code, stored_ms)
+        return Entry(
+            position=position,
+            messages=messages,
+            physical_offset=physical_offset,
+            size=size,
+            tags_code=tags_code,
+            stored_ms=stored_ms,
+        )

@@ -125,7 +125,7 @@ def read_local_offsets(
     root = Path(folder)
     started = datetime.now(UTC)
     at = whole_milliseconds((observed_at or started).astimezone(UTC))
-    snapshot = Snapshot(cluster, SnapshotSource.LOCAL_OFFSETS, at)
+    snapshot = Snapshot(cluster=cluster, source=SnapshotSource.LOCAL_OFFSETS, observed_at=at)
     snapshot.staleness_ms = STALENESS_MS
     good = 0
     for path in _files(root, snapshot):
@@ -228,5 +228,11 @@ def _rows(root: Path, path: Path, offsets: dict[Queue, int]) -> Iterator[Consume
     client_id = _ADDRESS.sub(r"\1//", as_text(str(path.parent.parent.relative_to(root))))
     for (broker, topic, queue_id), offset in sorted(offsets.items()):
         yield ConsumerOffset(
-            broker, group, topic, queue_id, client_id, offset, offset_store="client_file"
+            broker=broker,
+            consumer_group=group,
+            topic=topic,
+            queue_id=queue_id,
+            client_id=client_id,
+            consumer_offset=offset,
+            offset_store="client_file",
         )

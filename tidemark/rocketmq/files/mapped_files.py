@@ -31,7 +31,9 @@ class FileError(Exception):
 
     def problem(self, operation: str) -> Problem:
         """Return the error as a problem of a snapshot."""
-        return Problem(as_text(self.path), operation, None, self.reason)
+        return Problem(
+            endpoint=as_text(self.path), operation=operation, code=None, message=self.reason
+        )
 
 
 def reason_of(error: Exception) -> str:

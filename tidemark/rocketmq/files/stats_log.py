@@ -100,16 +100,16 @@ def _once(rows: Iterable[BrokerStats], broker: str) -> tuple[list[BrokerStats], 
     which = f"{len(conflicting)} counters have two values, such as {one.stats_name}"
     message = f"{which} {one.stats_key}: are these logs of one broker?"
     rest = [row for key, row in first.items() if key not in conflicting]
-    return rest, [Problem(broker, OPERATION, None, message)]
+    return rest, [Problem(endpoint=broker, operation=OPERATION, code=None, message=message)]
 
 
 def _snapshot(
     cluster: str, part: str, at: datetime, rows: list[BrokerStats], problems: list[Problem]
 ) -> Snapshot:
     return Snapshot(
-        cluster,
-        SnapshotSource.STATS_LOG,
-        at,
+        cluster=cluster,
+        source=SnapshotSource.STATS_LOG,
+        observed_at=at,
         finished_at=at,
         status=SnapshotStatus.PARTIAL if problems else SnapshotStatus.COMPLETE,
         brokers_expected=1,

@@ -32,7 +32,7 @@ problems name the request that has no response."""
 _MEMBERS = re.compile(r"rmq_sys_SYNC_BROKER_MEMBER_(.+)")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StoreConfig:
     """The files of ``config/`` about progress; None for a file that cannot be read.
 
@@ -135,7 +135,7 @@ class StoreConfig:
     def reading(self, broker: str, address: str, deployment: frozenset[str]) -> BrokerReading:
         """Return the responses that a broker would give from these files, without its queues."""
         return BrokerReading(
-            broker,
+            broker=broker,
             broker_id=0,
             address=address,
             is_master=True,

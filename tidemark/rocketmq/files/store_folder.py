@@ -178,13 +178,13 @@ class BrokerStore(Closable):
         with self.queue(topic, queue_id) as queue:
             for entry in queue.entries(start, stop):
                 yield QueueTag(
-                    broker,
-                    topic,
-                    queue_id,
-                    entry.position,
-                    entry.tags_code,
-                    entry.physical_offset,
-                    entry.size,
+                    broker=broker,
+                    topic=topic,
+                    queue_id=queue_id,
+                    position=entry.position,
+                    tags_code=entry.tags_code,
+                    physical_offset=entry.physical_offset,
+                    size=entry.size,
                 )
 
 

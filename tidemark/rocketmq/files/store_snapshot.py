@@ -79,7 +79,7 @@ def read_store(
         broker = broker or config.broker or _refuse_unnamed(root, "broker")
         if broker_id is None:
             broker_id = SOME_SLAVE if config.is_of_slave else 0
-        snapshot = Snapshot(cluster, SnapshotSource.STORE, at)
+        snapshot = Snapshot(cluster=cluster, source=SnapshotSource.STORE, observed_at=at)
         snapshot.staleness_ms = STALENESS_OF_SLAVE_MS if broker_id else STALENESS_MS
         deployment = frozenset({broker, config.cluster or cluster})
         queues = _StoreQueues(store, config.problems)
@@ -157,7 +157,9 @@ class _StoreQueues:
         """Add problems for numbers that are no offsets; the rows pass them on as read."""
         for operation, message in reading.invalid_offsets():
             key = reading.address, operation
-            self._problems[key] = Problem(reading.address, operation, None, message)
+            self._problems[key] = Problem(
+                endpoint=reading.address, operation=operation, code=None, message=message
+            )
 
     def add_store_times(self, snapshot: Snapshot, reading: BrokerReading) -> None:
         """Fill consumer rows with the store time of the first unconsumed message."""

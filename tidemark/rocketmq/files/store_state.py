@@ -42,7 +42,7 @@ class Checkpoint:
     index_at: datetime | None
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class IndexFile:
     """The header of one index file; offsets and times are None while it is blank."""
 
@@ -53,7 +53,7 @@ class IndexFile:
     end_offset: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StoreState:
     """The state in which a broker left its store.
 
@@ -72,7 +72,7 @@ class StoreState:
     @classmethod
     def of(cls, root: Path) -> Self:
         """Read the state of a store folder; damaged files are among the faults."""
-        state = cls(not may_exist(root / ABORT))
+        state = cls(shut_down_cleanly=not may_exist(root / ABORT))
         try:
             state.checkpoint = _checkpoint(root / CHECKPOINT)
         except FileError as error:
@@ -164,11 +164,17 @@ def _index_file(path: Path, end_before: int) -> IndexFile:
         raise FileError(path, f"{size} bytes, less than the header of an index file")
     first_ms, last_ms, first, last, _, count = _HEADER.unpack(header)
     if count <= 1 and last == 0:
-        return IndexFile(path)
+        return IndexFile(path=path)
     if not 0 <= first_ms <= last_ms or not 0 <= first <= last:
         raise FileError(path, f"header from {first} to {last}, {first_ms} ms to {last_ms} ms")
     if first < end_before:
         raise FileError(path, f"begins at {first}, before the end {end_before} of the file before")
     if _HEADER.size + count * _ENTRY_BYTES > size:
         raise FileError(path, f"{size} bytes for {count} entries")
-    return IndexFile(path, instant(first_ms), instant(last_ms), first, last)
+    return IndexFile(
+        path=path,
+        begins_at=instant(first_ms),
+        ends_at=instant(last_ms),
+        begin_offset=first,
+        end_offset=last,
+    )

@@ -174,12 +174,12 @@ def queue_rows(reading: BrokerReading) -> Iterator[QueueOffset]:
     for topic, stats in sorted(reading.topic_stats.items()):
         for queue_id, queue in sorted((stats or {}).items()):
             yield QueueOffset(
-                reading.broker,
-                topic,
-                queue_id,
-                queue.min_offset,
-                queue.max_offset,
-                queue.newest_stored_at,
+                broker=reading.broker,
+                topic=topic,
+                queue_id=queue_id,
+                min_offset=queue.min_offset,
+                max_offset=queue.max_offset,
+                newest_stored_at=queue.newest_stored_at,
             )
 
 
@@ -187,13 +187,13 @@ def topic_rows(reading: BrokerReading) -> Iterator[Topic]:
     """Yield one row per topic of a master, RocketMQ's own too."""
     for topic, config in sorted((reading.topics or {}).items()):
         yield Topic(
-            reading.broker,
-            topic,
-            config.read_queues,
-            config.write_queues,
-            config.perm,
-            config.message_type,
-            reading.kind(topic).value,
+            broker=reading.broker,
+            topic=topic,
+            read_queues=config.read_queues,
+            write_queues=config.write_queues,
+            perm=config.perm,
+            message_type=config.message_type,
+            kind=reading.kind(topic).value,
         )
 
 
@@ -201,13 +201,13 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
     """Yield one row per configured consumer group of a master, RocketMQ's own too."""
     for group, config in sorted((reading.groups or {}).items()):
         yield ConsumerGroup(
-            reading.broker,
-            group,
-            config.consume_enable,
-            config.retry_max_times,
-            config.which_broker_when_slow,
-            config.consume_orderly,
-            is_system_group(group),
+            broker=reading.broker,
+            consumer_group=group,
+            consume_enable=config.consume_enable,
+            retry_max_times=config.retry_max_times,
+            which_broker_when_slow=config.which_broker_when_slow,
+            consume_orderly=config.consume_orderly,
+            system=is_system_group(group),
         )
 
 
@@ -218,7 +218,7 @@ def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
         for topic, lite in reading.lite_topics.items():
             for subscriber in lite.subscribers:
                 subscriptions.setdefault(subscriber, {})[topic] = Subscription(
-                    topic, "TAG", "*", []
+                    topic=topic, expression_type="TAG", expression="*", tags=[]
                 )
     return subscriptions
 
@@ -320,17 +320,17 @@ def consumer_rows(
             offset = None if offset == NEVER_COMMITTED else offset
             pull, source = pulls(queue_id, offset)
             yield ConsumerOffset(
-                reading.broker,
-                key.consumer_group,
-                key.topic,
-                queue_id,
-                None,
-                offset,
-                pull,
-                source,
-                None,
-                store,
-                mode,
+                broker=reading.broker,
+                consumer_group=key.consumer_group,
+                topic=key.topic,
+                queue_id=queue_id,
+                client_id=None,
+                consumer_offset=offset,
+                pull_offset=pull,
+                pull_source=source,
+                first_unconsumed_at=None,
+                offset_store=store,
+                request_mode=mode,
             )
 
 

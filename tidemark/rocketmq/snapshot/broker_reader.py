@@ -16,7 +16,7 @@ from tidemark.rocketmq.wire.client import RemotingClient
 T = TypeVar("T")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class BrokerReader:
     """Sends the requests to one broker and fills its reading; failures go to the problems."""
 

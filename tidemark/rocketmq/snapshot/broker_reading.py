@@ -100,7 +100,7 @@ LITE_PERMISSION = 6
 """Every lite topic may be read and written."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class BrokerReading:
     """The responses of one broker address.
 
@@ -169,7 +169,14 @@ class BrokerReading:
         """Return the same address as if it had not responded."""
         cls = type(self)
         master, deployment = self.is_master, self.deployment
-        return cls(self.broker, self.broker_id, self.address, master, deployment, self.cluster)
+        return cls(
+            broker=self.broker,
+            broker_id=self.broker_id,
+            address=self.address,
+            is_master=master,
+            deployment=deployment,
+            cluster=self.cluster,
+        )
 
     def drop_offsets(self) -> None:
         """Forget the consumer offsets; that the broker responded stays known."""
@@ -297,7 +304,13 @@ class BrokerReading:
         self.lite_topics[topic] = lite_topic
         self.topic_stats[topic] = {0: lite_topic.queue}
         if self.topics is not None:
-            self.topics[topic] = TopicConfig(topic, 1, 1, LITE_PERMISSION, "LITE")
+            self.topics[topic] = TopicConfig(
+                topic=topic,
+                read_queues=1,
+                write_queues=1,
+                perm=LITE_PERMISSION,
+                message_type="LITE",
+            )
 
     def leave_static_unknown(self) -> None:
         """Record the queues of static topics with unknown offsets."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class DeepOptions:
     """The parts of a deep snapshot and their limits. A limit of 0 leaves a part out.
 

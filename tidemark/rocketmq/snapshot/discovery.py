@@ -25,7 +25,7 @@ All get the request at the same time, so a dead one delays a snapshot by no more
 """
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Roster:
     """The broker addresses to read in one snapshot.
 
@@ -61,7 +61,14 @@ async def read_roster(client: RemotingClient, target: ClusterTarget, problems: P
     name = _display_name(info, target)
     left_out = max(0, len(readings) - target.max_brokers)
     readings = readings[: target.max_brokers]
-    return Roster(name, started, info is not None, readings, left_out, lists_brokers)
+    return Roster(
+        cluster=name,
+        observed_at=started,
+        name_server_responded=info is not None,
+        readings=readings,
+        left_out=left_out,
+        lists_brokers=lists_brokers,
+    )
 
 
 def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
@@ -77,7 +84,9 @@ def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
             known = brokers.setdefault(name, group)
             acting = known.acting_master or group.acting_master
             addresses = group.addresses | known.addresses
-            brokers[name] = BrokerGroup(name, known.cluster, addresses, acting)
+            brokers[name] = BrokerGroup(
+                broker=name, cluster=known.cluster, addresses=addresses, acting_master=acting
+            )
         for cluster, names in listing.clusters.items():
             clusters[cluster] = list(dict.fromkeys([*clusters.get(cluster, ()), *names]))
     return ClusterInfo(brokers, clusters)
@@ -131,11 +140,11 @@ def expected_readings(
             master = min(group.addresses)
         readings += [
             BrokerReading(
-                group.broker,
-                broker_id,
-                address,
-                broker_id == master,
-                deployment,
+                broker=group.broker,
+                broker_id=broker_id,
+                address=address,
+                is_master=broker_id == master,
+                deployment=deployment,
                 cluster=target.cluster or group.cluster,
             )
             for broker_id, address in sorted(group.addresses.items())
@@ -151,11 +160,11 @@ def expected_readings(
             is_master = broker_id == 0 and broker not in led
             readings.append(
                 BrokerReading(
-                    broker,
-                    broker_id,
-                    address,
-                    is_master,
-                    deployment,
+                    broker=broker,
+                    broker_id=broker_id,
+                    address=address,
+                    is_master=is_master,
+                    deployment=deployment,
                     cluster=target.cluster,
                     taken_by=owners.get(address),
                 )
@@ -250,7 +259,7 @@ def _groups(
 
 
 def _listing(endpoint: str, message: str) -> Problem:
-    return Problem(endpoint, OPERATION, None, message)
+    return Problem(endpoint=endpoint, operation=OPERATION, code=None, message=message)
 
 
 async def _listings(

@@ -117,7 +117,11 @@ async def read_proxies(
     responded = [reading for reading in results if reading]
     if not responded:
         operation = CONNECTIONS + " ".join(sorted(groups))
-        problems.add(Problem(proxies[0], operation, None, "no proxy responded"))
+        problems.add(
+            Problem(
+                endpoint=proxies[0], operation=operation, code=None, message="no proxy responded"
+            )
+        )
     return ProxyMembers(len(responded), online_at(responded))
 
 
@@ -130,9 +134,18 @@ async def _read_proxy(
         await admin.consumer_connection(client, endpoint, min(groups))
     except RemotingError as error:
         # It names no group: another proxy may report the members of each.
-        problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
+        problems.add(
+            Problem(
+                endpoint=endpoint,
+                operation=CONNECTIONS.strip(),
+                code=error.code,
+                message=error.reason,
+            )
+        )
         return None
-    reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
+    reading = BrokerReading(
+        broker=f"proxy {endpoint}", broker_id=0, address=endpoint, is_master=True
+    )
 
     async def read(group: str) -> None:
         with problems:
@@ -142,7 +155,7 @@ async def _read_proxy(
     if failed := set(groups) - reading.connections.keys():
         operation = CONNECTIONS + " ".join(sorted(failed))
         message = f"the online members of {len(failed)} groups are unknown"
-        problems.add(Problem(endpoint, operation, None, message))
+        problems.add(Problem(endpoint=endpoint, operation=operation, code=None, message=message))
     return reading
 
 

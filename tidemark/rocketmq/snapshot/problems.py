@@ -53,7 +53,12 @@ class Problems:
     ) -> bool:
         if not isinstance(error, RemotingError):
             return False
-        problem = Problem(error.endpoint, error.operation, error.code, error.reason)
+        problem = Problem(
+            endpoint=error.endpoint,
+            operation=error.operation,
+            code=error.code,
+            message=error.reason,
+        )
         match error:
             case DeniedError() | BudgetError():
                 self._add(problem, (error.endpoint, type(error)))
@@ -87,7 +92,9 @@ class Problems:
         ]
         if self.left_out:
             more = f"{self.left_out} more problems: a snapshot names {MOST_PROBLEMS} at most"
-            rows.append(Problem(rows[0].endpoint, "collect", None, more))
+            rows.append(
+                Problem(endpoint=rows[0].endpoint, operation="collect", code=None, message=more)
+            )
         return rows
 
     def add_unsent(self, endpoint: str, requests: int) -> None:

@@ -11,7 +11,7 @@ Remembered = tuple[str, int, str]
 """(broker, broker id, address)."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ClusterTarget:
     """The cluster to collect, and the limits.
 

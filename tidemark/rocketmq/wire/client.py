@@ -191,7 +191,7 @@ class RemotingClient:
         peer = self._peers.get(endpoint)
         if peer is None:
             pace = Pace(self.in_flight, self._max_requests)
-            peer = self._peers[endpoint] = Peer(endpoint, pace)
+            peer = self._peers[endpoint] = Peer(endpoint=endpoint, pace=pace)
         if self._security.credentials:
             fields = self._security.credentials.sign(fields)
         limit = self._request_timeout if timeout is None else timeout
@@ -290,7 +290,13 @@ class RemotingClient:
         until = now + limit if self._deadline is None else min(now + limit, self._deadline)
         opaque = next(self._opaque)
         future = self._loop.create_future()
-        request = PendingRequest(future, operation, now, until - now, until == now + limit)
+        request = PendingRequest(
+            response=future,
+            operation=operation,
+            sent_at=now,
+            timeout=until - now,
+            full_timeout=until == now + limit,
+        )
         connection.pending[opaque] = request
         timer = self._loop.call_at(until, connection.expire, opaque)
         data = encode_request(code, opaque, fields)

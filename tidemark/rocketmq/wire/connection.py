@@ -19,7 +19,7 @@ from tidemark.rocketmq.wire.pacing import Allowance, Pace
 from tidemark.rocketmq.wire.security import tls_failure
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Peer:
     """The state of one endpoint.
 
@@ -49,7 +49,7 @@ class Peer:
         return not self.calls and self.connection is not None and not self.connection.closed
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PendingRequest:
     """A request under way.
 

@@ -49,7 +49,7 @@ class FrameError(ValueError):
     """Bytes that are no RocketMQ frame; the message gives the reason in one line."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Frame:
     """One decoded command.
 
@@ -190,14 +190,14 @@ def _json(header: bytes, body: bytes) -> Frame:
         json.dumps([remark, fields], ensure_ascii=False).encode()
     texts = {name: str(value) for name, value in fields.items() if value is not None}
     return Frame(
-        code,
-        numbers[0],
-        numbers[1],
-        remark,
-        texts,
-        body,
-        numbers[2],
-        str(content.get("language", "JAVA")),
+        code=code,
+        opaque=numbers[0],
+        flag=numbers[1],
+        remark=remark,
+        fields=texts,
+        body=body,
+        version=numbers[2],
+        language=str(content.get("language", "JAVA")),
     )
 
 
@@ -218,7 +218,16 @@ def _binary(header: bytes, body: bytes) -> Frame:
     if at != end:
         raise FrameError("a field longer than the fields")
     name = _LANGUAGES[language] if 0 <= language < len(_LANGUAGES) else "OTHER"
-    return Frame(code, opaque, flag, remark or None, fields, body, version, name)
+    return Frame(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        remark=remark or None,
+        fields=fields,
+        body=body,
+        version=version,
+        language=name,
+    )
 
 
 def _text(header: bytes, start: int, length: int) -> tuple[str, int]:

@@ -18,7 +18,7 @@ OF_ONE_OWNER = 4
 """Lookups under way for one cluster; a name takes some 20 ms, so 200 brokers take a second."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Lookup:
     """One lookup.
 
@@ -53,7 +53,7 @@ class _Lookup:
             self.result.set_result(addresses)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Resolver:
     """Looks up host names in daemon threads, the clusters in turns.
 
@@ -86,7 +86,7 @@ class Resolver:
         if is_address(host):
             return [host]
         loop = asyncio.get_running_loop()
-        lookup = _Lookup(host, port, loop, loop.create_future())
+        lookup = _Lookup(host=host, port=port, loop=loop, result=loop.create_future())
         with self._lock:
             self._waiting.setdefault(owner, deque()).append(lookup)
             is_needed = self._working < self.threads

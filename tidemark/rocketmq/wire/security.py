@@ -59,7 +59,7 @@ class Credentials:
         return text.replace(self.access_key, "***").replace(self.secret_key, "***")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Tls:
     """TLS settings; brokers and name servers use TLS on their usual port.
 
