@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.lake.decisions import RELEASED
+from tidemark.lake.decisions import KEY_UNIQUE, RELEASED
 from tidemark.lake.schema import Table
 
 COPY = "_copy"
@@ -66,9 +66,6 @@ Severity = Literal["block", "quarantine", "warn"]
 
 NAME = "expectation"
 """Key in the ``meta`` of an expectation of Great Expectations: its name."""
-
-KEY_UNIQUE = "key_unique"
-"""Name of the expectation that no two rows of a table have the same key."""
 
 
 @dataclass(frozen=True)

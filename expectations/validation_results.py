@@ -1,5 +1,6 @@
 """Validation results: the outcome of each expectation, also as rows of ``quality.results``."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,7 +28,8 @@ class ValidationResult:
         expected: the expectation in one line for people.
         sample: up to `expectations.adapter.SAMPLE_ROWS` violating rows: their key and the columns
             of the expectation as JSON values (instants as ISO 8601). Empty after a success.
-        problem: why it could not be validated, in one line; None when it was.
+        problem: why it could not be validated, in one line, or in one for each mistake of a suite;
+            None when it was.
         mostly: share of the rows to which it applies that had to meet it.
     """
 
@@ -83,7 +85,7 @@ def usable_suites(brought: Brought, mistakes: Sequence[str]) -> list[ValidationR
         elements=None,
         severity="warn",
         expected="every file and expectation in the folder of suites can be used",
-        problem="; ".join(mistakes) or None,
+        problem="\n".join(mistakes) or None,
     )
     return [result]
 
@@ -119,6 +121,9 @@ def result_rows(
             "window_end": window.end,
             "run_id": run_id,
             "judged_until": judged_until,
+            "expected": None if result.success is not False else result.expected,
+            "problem": result.problem,
+            "sample": json.dumps(result.sample, default=str) if result.sample else None,
         }
         for result in results
     ]

@@ -191,9 +191,32 @@ def _add_results(lake: Lake, made_up: MadeUp) -> None:
         quality.RESULTS,
         [row(quality.RESULTS, given | {"expectation": name, "success": None}) for name in names],
     )
+    failed = {"unexpected": 2, "elements": 16, "success": False, "table": "progress.queues"}
+    failed |= {"expectation": "delay_error_at_most_delay"}
+    failed |= {
+        "expected": "0 rows where delay_error_ms > delay_ms and delay_source = 'interpolated'"
+    }
+    failed |= {
+        "sample": '[{"broker": "broker-a", "topic": "orders-created", "queue_id": 3, '
+        '"consumer_group": "billing-writer", "delay_ms": 412, "delay_error_ms": 900}]'
+    }
+    broken = {"table": "quality.results", "expectation": "suites_are_usable", "success": False}
+    broken |= {"elements": None, "unexpected": 2, "severity": "warn"}
+    broken |= {"expected": "every file and expectation in the folder of suites can be used"}
+    broken |= {"problem": "expectations/progress.groups.json:7 expectations[1]: no column 'lagg' "
+               "in progress.groups; did you mean 'lag'?\nexpectations/raw.topic.json: no table "
+               "'raw.topic'; did you mean 'raw.topics'?"}  # fmt: skip
+    lake.append(quality.RESULTS, [row(quality.RESULTS, given | item) for item in (failed, broken)])
     kept = {"table": "raw.queue_offsets", "reason": "min_at_most_max"}
-    kept |= {"row": '{"broker": "broker-b", "topic": "orders", "min_offset": 9}'}
-    lake.append(quality.QUARANTINE, [_at_end(made_up, quality.QUARANTINE, 12, **kept)])
+    lake.append(
+        quality.QUARANTINE,
+        [
+            _at_end(made_up, quality.QUARANTINE, 12 + place, **kept,
+                    row=f'{{"snapshot_id": "s", "broker": "broker-b", "topic": "orders-created", '
+                    f'"queue_id": {place}, "min_offset": 9, "max_offset": 4}}')
+            for place in range(3)
+        ],
+    )  # fmt: skip
 
 
 def _add_incidents(lake: Lake, made_up: MadeUp) -> tuple[str, str]:

@@ -71,7 +71,7 @@ def test_responses_are_as_declared(client: TestClient) -> None:
         checked[path] = len(response.get("items", [response]))
     assert all(checked.values()), "an response without rows proves nothing"
     assert {"/api/v1/incidents", "/api/v1/incidents/{incident_id}"} < set(checked)
-    assert len(checked) == 8
+    assert len(checked) == 9
 
 
 def test_maps_are_objects(client: TestClient) -> None:

@@ -573,7 +573,16 @@ def test_validation_results_become_rows_of_quality_results(lake: Lake) -> None:
         "window_end": minute(60),
         "run_id": "run-1",
         "judged_until": minute(59),
+        "expected": "0 rows where ...",
+        "problem": None,
+        "sample": None,
     }
+    assert rows[1]["problem"] == "boom"
+    shown = replace(result, sample=[{"topic": "a", "at": minute(0)}])
+    (failed,) = result_rows([shown], minutes(0, 60), "run-1", minute(61), None)
+    assert json.loads(failed["sample"]) == [{"topic": "a", "at": str(minute(0))}]
+    (met,) = result_rows([replace(result, success=True)], minutes(0, 60), "r", minute(61), None)
+    assert met["expected"] is None, "what is met is many rows a tick"
     assert (rows[1]["success"], rows[1]["unexpected"], rows[1]["elements"]) == (False, None, None)
     lake.append(RESULTS, rows)
     stored = lake.read(RESULTS, Window(minute(61), minute(62))).sort_by("expectation").to_pylist()

@@ -38,6 +38,12 @@ def test_anything_else_is_one_line(monkeypatch, text):
     assert str(ended.value) == expected
 
 
+def test_a_link_to_dagster_is_no_script(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_DAGSTER_URL", "javascript:alert(1)")
+    with pytest.raises(SettingsError, match="TIDEMARK_DAGSTER_URL takes http://HOST:PORT or"):
+        Settings.read()
+
+
 @pytest.mark.parametrize(
     ("name", "text", "takes"),
     [
@@ -100,6 +106,7 @@ def test_the_names_are_those_of_the_model():
     [
         ("TIDEMARK_RULES", "rules", "mine.yaml"),
         ("TIDEMARK_DOCS_URL", "docs_url", "https://docs.example.org"),
+        ("TIDEMARK_DAGSTER_URL", "dagster_url", "https://dagster.example.org"),
         ("TIDEMARK_DRIVER_MEMORY", "driver_memory", "3g"),
         ("TIDEMARK_S3_REGION", "s3_region", "eu-west-1"),
     ],

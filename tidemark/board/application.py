@@ -38,7 +38,8 @@ from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
-from tidemark.board.pages import layout, now, overview, preferences, tables
+from tidemark.board.pages import layout, now, overview, preferences, quality, tables
+from tidemark.board.pages.dagster import Dagster
 from tidemark.board.responses import Problem, ProblemError, json_response, problem, strict_headers
 from tidemark.board.store import Store
 from tidemark.host.failures import DamagedError, one_line
@@ -119,6 +120,7 @@ def application(
     configured: Callable[[], Sequence[Cluster]] = tuple,
     person: str = "somebody",
     limits: Limits = Limits(),  # noqa: B008 - it is frozen
+    dagster_url: str = "",
 ) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
@@ -129,6 +131,7 @@ def application(
         configured: returns the clusters that a live snapshot may be taken of.
         person: recorded with actions where no login is needed.
         limits: bounds of a request.
+        dagster_url: public address of Dagster's web server; empty where none is known.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
@@ -161,6 +164,7 @@ def application(
     )
     app.state.store, app.state.metrics = store, keeper
     app.state.query_parameters = {}
+    app.state.dagster = Dagster(url=dagster_url)
     app.state.live = LiveSnapshots(store.lake.shared.state, configured)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
@@ -183,7 +187,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(change_routes)
     for module in (
         *(overview, groups_pages, group_page, incidents_pages, dead_letters_page),
-        *(tables, now, preferences),
+        *(tables, quality, now, preferences),
     ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

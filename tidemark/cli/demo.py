@@ -85,7 +85,7 @@ def demo(
     home.make()
     home.dagster.mkdir(exist_ok=True)
     port_base = free_port_base()
-    processes = {"board": _start_board(home, board, port_base)}
+    processes = {"board": _start_board(home, board, port, port_base)}
     try:
         report(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
         yield from _running(settings, version, port, port_base, processes, report)
@@ -214,8 +214,12 @@ def _finished(instance: dg.DagsterInstance, since: datetime) -> list[Any]:
     return list(reversed(instance.get_run_records(ticks)))
 
 
-def _start_board(home: Home, port: int, port_base: int) -> subprocess.Popen[bytes]:
+def _start_board(
+    home: Home, port: int, dagster: int | None, port_base: int
+) -> subprocess.Popen[bytes]:
     """Start the board of the cluster whose name server will listen at a port."""
     environment = {**os.environ, "TIDEMARK_NAMESRV": f"127.0.0.1:{port_base}"}
+    if dagster is not None:
+        environment["TIDEMARK_DAGSTER_URL"] = f"http://127.0.0.1:{dagster}"
     log = home.dagster / "board.log"
     return start("tidemark", ["serve", "--port", str(port)], log, environment)

@@ -7,6 +7,7 @@ row is computed again.
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +21,9 @@ from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
 RELEASED = "released"
 DROPPED = "dropped"
 UNDONE = "undone"
+
+KEY_UNIQUE = "key_unique"
+"""Expectation that no two rows of a table have the same key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,12 @@ class QuarantinedRow:
         """The columns that should make it unique."""
         return {name: self.columns.get(name) for name in TABLES[self.table].key}
 
+    @property
+    def key_text(self) -> str:
+        """The same in one line, without the snapshot."""
+        key = {name: value for name, value in self.key.items() if name != "snapshot_id"} or self.key
+        return ", ".join(f"{name}={'-' if value is None else value}" for name, value in key.items())
+
     def decided(
         self, decision: str, author: str, decided_at: datetime, comment: str | None = None
     ) -> "Decision":
@@ -76,7 +86,13 @@ class Decision(QuarantinedRow):
 def quarantined_rows(lake: Lake) -> list[QuarantinedRow]:
     """Return all quarantined rows; of identical copies, the one with the fewest violations."""
     names = tuple(field.name for field in fields(QuarantinedRow))
-    rows = [QuarantinedRow(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
+    return unique_rows(lake.read(QUARANTINE, columns=names).to_pylist())
+
+
+def unique_rows(raw_rows: Iterable[Mapping[str, Any]]) -> list[QuarantinedRow]:
+    """Return rows of ``quality.quarantine`` as `quarantined_rows`."""
+    names = [field.name for field in fields(QuarantinedRow)]
+    rows = [QuarantinedRow(**{name: row[name] for name in names}) for row in raw_rows]
     most_violations_first = sorted(
         rows, key=lambda quarantined_row: len(quarantined_row.rules), reverse=True
     )

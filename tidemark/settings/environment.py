@@ -102,6 +102,9 @@ class Settings(BaseSettings):
     docs_url: str = _setting(
         "", "Address of the documentation site, whose runbooks notifications link to."
     )
+    dagster_url: str = _setting(
+        "", "Address at which browsers reach Dagster's pages; the board links to them."
+    )
     health: str = _setting("", "File of health thresholds; health.yaml in the home unless set.")
     quality: str = _setting(
         "", "File of what expectations tolerate; quality.yaml in the home unless set."
@@ -289,6 +292,13 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}SPARK_MASTER takes local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _browsers_can_open_the_pages_of_dagster(self) -> "Settings":
+        # It becomes a link, which must not be a script.
+        if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
+            raise ValueError(f"{PREFIX}DAGSTER_URL takes http://HOST:PORT or https://HOST/PATH")
         return self
 
     @field_validator("cluster")

@@ -19,6 +19,7 @@ NAMES = tuple(
         "MESSAGE_LOOKUP",
         "RULES",
         "DOCS_URL",
+        "DAGSTER_URL",
         "HEALTH",
         "QUALITY",
         "EXPECTATIONS",

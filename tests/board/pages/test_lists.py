@@ -404,7 +404,7 @@ def test_quality_is_summed_up_and_an_empty_batch_is_not_met(
     names_of = quality.RESULTS.column_names
     filled.append(quality.RESULTS, [{name: row.get(name) for name in names_of} for row in rows])
     text = plain(page(client, "/quality"))
-    assert "not met 1 met 1 applied to no row 2" in text
+    assert "1 of 2 expectations are met, 1 is not . 2 more applied to no row." in text
     places = [text.index(name) for name in ("violated", "empty", "fine")]
     assert places == sorted(places), "failures first, then what is empty"
     assert "yes" not in text

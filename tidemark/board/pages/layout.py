@@ -229,6 +229,7 @@ def html(
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         "person": person,
         "token": form_token(request),
+        "dagster": request.app.state.dagster,
         "version": version("tidemark"),
     }  # fmt: skip
     text = _environment.get_template(template).render({**plain, **common, **context})

@@ -1,16 +1,13 @@
-"""Topics, brokers, events and quality."""
+"""Topics, brokers and events."""
 
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from itertools import groupby
-from operator import itemgetter
+from datetime import timedelta
 from typing import Any
 
 import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
-from tidemark.board.api.events import event_rows, newest_results
+from tidemark.board.api.events import event_rows
 from tidemark.board.group_history import series
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.newest import until
@@ -24,9 +21,7 @@ from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.landing import Landed, aside
-from tidemark.lake.landing_places import Landing
-from tidemark.lake.tables import progress, quality, raw
+from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health
 from tidemark.rocketmq.names import TopicKind
@@ -124,10 +119,6 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
     return chart("Rates", window, past.instants, lines, "rate")
 
 
-def _place(group: dict[str, Any]) -> tuple[int, int]:
-    return WORST_FIRST.index(group["health"] or Health.UNKNOWN), -(group["delay_ms"] or 0)
-
-
 @router.get("/brokers")
 def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
@@ -167,31 +158,3 @@ def events(page: ThePage, hours: int = 24) -> Response:
     )
     shown = [replace(entry, dated=True) for entry in entries[:MOST]]
     return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)
-
-
-@router.get("/quality")
-def results(page: ThePage) -> Response:
-    """Show the newest result of every expectation, those not met first."""
-    rows: list[dict[str, Any]] = dict_rows(newest_results(page.rows))
-    rows.sort(key=lambda row: (row["table"], row["expectation"]))
-    # An expectation that was evaluated on no row is not met, whatever its success.
-    empty = [row for row in rows if row["success"] is None or row["elements"] == 0]
-    failed = [row for row in rows if row["success"] is False and row["elements"] != 0]
-    met = [row for row in rows if row["success"] and row["elements"] != 0]
-    return page.render(
-        "quality.html",
-        failed=failed,
-        empty=empty,
-        met=[(table, list(rows)) for table, rows in groupby(met, key=itemgetter("table"))],
-        met_count=len(met),
-        quarantined=page.rows.of(quality.QUARANTINE).num_rows,
-        ahead=page.store.ahead(datetime.now(UTC)),
-        aside=_aside(page.store.lake.landing),
-    )
-
-
-def _aside(place: Landing) -> list[Landed]:
-    """Return the snapshots of wrong clocks; none where the landing cannot be read just now."""
-    with suppress(OSError):
-        return aside(place)
-    return []

@@ -62,6 +62,7 @@ def serve(
         login,
         lambda: configured(basics.home, basics.namesrv, basics.cluster, basics.clusters),
         me(),
+        dagster_url=invoked.settings.dagster_url,
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
     with suppress(KeyboardInterrupt):

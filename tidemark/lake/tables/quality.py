@@ -24,6 +24,14 @@ RESULTS = Table(
             "up to which instant rows were validated for the first time; NULL = all of them had "
             "been validated before, so no incident advances",
         ),
+        Column(
+            "expected",
+            STRING,
+            "what it demands of the rows, in a line; NULL of one that was met, or that applied to "
+            "no row",
+        ),
+        Column("problem", STRING, "why it could not be validated; NULL = it was"),
+        Column("sample", STRING, "a few violating rows as JSON: their key and its columns"),
     ),
     key=("run_id", "table", "expectation", "window_start"),
 )

@@ -1,0 +1,198 @@
+"""The page of quality: expectations that are not met, and quarantined rows to decide on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Form, Request, Response
+from starlette.responses import RedirectResponse
+
+from tidemark.board.api.events import newest_results
+from tidemark.board.dependencies import ThePerson, TheStore
+from tidemark.board.pages.layout import Page, ThePage, address, check_form
+from tidemark.board.responses import ProblemError
+from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows
+from tidemark.lake.landing import Landed, aside
+from tidemark.lake.landing_places import Landing
+from tidemark.lake.tables import quality
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.planning.quarantine_decisions import (
+    POSSIBLE,
+    DecisionError,
+    decide,
+    decided_rows,
+    hours_to_compute,
+    known_rows,
+    recompute_line,
+    waiting_rows,
+)
+
+router = APIRouter(include_in_schema=False)
+
+Text = Annotated[str, Form()]
+
+MOST = 100
+"""Quarantined rows of a reason at most, and decisions; the command line lists all."""
+
+MOST_READ = 5_000
+"""Quarantined rows that a page reads at most, the newest of them."""
+
+MOST_DECIDED = 50
+"""Rows that one form decides on at most."""
+
+SAMPLES = 3
+"""Violating rows of an expectation at most."""
+
+
+@router.get("/quality")
+def results(page: ThePage, decided: str = "", recompute: bool = False) -> Response:
+    """Show the newest result of every expectation, those not met first, and the quarantine.
+
+    Args:
+        page: what is shown.
+        decided: ids of rows that a form has just decided on, separated by commas.
+        recompute: whether numbers follow that decision when hours are computed again.
+    """
+    rows: list[dict[str, Any]] = dict_rows(newest_results(page.rows))
+    rows.sort(key=lambda row: (row["table"], row["expectation"]))
+    # An expectation that was evaluated on no row is not met, whatever its success.
+    empty = [row for row in rows if row["success"] is None or row["elements"] == 0]
+    failed = [row for row in rows if row["success"] is False and row["elements"] != 0]
+    met = [row for row in rows if row["success"] and row["elements"] != 0]
+    lake = page.store.lake
+    known = {} if page.store.is_empty else decided_rows(lake)
+    quarantined = page.rows.of(quality.QUARANTINE)
+    newest = quarantined.sort_by([("observed_at", "descending")]).slice(0, MOST_READ).to_pylist()
+    waiting = [] if page.at else waiting_rows(unique_rows(newest), known)
+    return page.render(
+        "quality.html",
+        failed=[row | _of_failure(row) for row in _worst_first(failed)],
+        empty=empty,
+        met=[(table, list(rows)) for table, rows in groupby(met, key=itemgetter("table"))],
+        met_count=len(met),
+        validated_at=max((row["observed_at"] for row in rows), default=None),
+        run_id=max(rows, key=itemgetter("observed_at"))["run_id"] if rows else None,
+        quarantined=quarantined.num_rows,
+        waiting=_by_reason(waiting),
+        waiting_count=len(waiting),
+        decisions=sorted(known.values(), key=lambda row: row.decided_at, reverse=True)[:MOST],
+        outcome=_outcome(page, decided, known, recompute=recompute),
+        most=MOST,
+        ahead=page.store.ahead(datetime.now(UTC)),
+        aside=_aside(lake.landing),
+        data_docs=_data_docs(page),
+    )
+
+
+@router.post("/quality/decide")
+def decide_rows(
+    request: Request,
+    store: TheStore,
+    person: ThePerson,
+    decision: Text,
+    token: Text,
+    reason: Text = "",
+    row: Annotated[Sequence[str], Form()] = (),
+) -> Response:
+    """Record a decision on quarantined rows, as `tidemark quarantine` does, then show it."""
+    check_form(request, token)
+    if decision not in POSSIBLE:
+        raise ProblemError(400, f"{decision!r} is no decision: {', '.join(POSSIBLE)}")
+    if not reason.strip():
+        raise ProblemError(400, "why: a reason is wanted, so that others can follow the decision")
+    if not 0 < len(row) <= MOST_DECIDED:
+        raise ProblemError(400, f"choose 1 to {MOST_DECIDED} rows")
+    known: Mapping[str, QuarantinedRow] = (
+        decided_rows(store.lake) if decision == UNDONE else known_rows(store.lake)
+    )
+    if missing := [name for name in row if name not in known]:
+        raise ProblemError(404, f"no such row: {', '.join(missing)[:200]}; reload the page")
+    try:
+        made, hours = decide(
+            store.lake, [known[name] for name in row], decision, person.name, reason.strip()[:1000]
+        )
+    except DecisionError as error:
+        raise ProblemError(409, str(error)) from error
+    ids = ",".join(item.row_id for item in made)
+    changed = {} if hours is None else {"recompute": "true"}
+    return RedirectResponse(address("/quality", {"decided": ids} | changed), 303)
+
+
+def _worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return failures that stop a run first, then those of most rows."""
+    order = ("block", "quarantine", "warn")
+    return sorted(
+        rows,
+        key=lambda row: (
+            order.index(row["severity"]) if row["severity"] in order else len(order),
+            -(row["unexpected"] or 0),
+        ),
+    )
+
+
+def _of_failure(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the problems of a result as lines, and its violating rows decoded."""
+    samples: list[Any] = []
+    # A row of an older version has none.
+    with suppress(msgspec.DecodeError):
+        samples = msgspec.json.decode(row["sample"] or "[]")
+    return {
+        "problems": [line for line in (row["problem"] or "").split("\n") if line],
+        "samples": [msgspec.json.encode(item).decode() for item in samples[:SAMPLES]],
+    }
+
+
+def _by_reason(rows: Sequence[QuarantinedRow]) -> list[dict[str, Any]]:
+    """Return the quarantined rows of each table and reason, the most first."""
+    groups: dict[tuple[str, str], list[QuarantinedRow]] = {}
+    for row in rows:
+        groups.setdefault((row.table, row.reason), []).append(row)
+    result = [
+        {"table": table, "reason": reason, "count": len(members), "rows": members[:MOST]}
+        | {"newest": members[0].observed_at, "oldest": members[-1].observed_at}
+        for (table, reason), members in groups.items()
+    ]
+    return sorted(result, key=lambda group: -group["count"])
+
+
+def _outcome(
+    page: Page, decided: str, known: Mapping[str, Decision], *, recompute: bool
+) -> dict[str, Any] | None:
+    """Return what a form has decided, and how the numbers follow it; None without one."""
+    ids = [name for name in decided.split(",") if name][:MOST_DECIDED]
+    if not ids:
+        return None
+    rows: list[QuarantinedRow] = [known[name] for name in ids if name in known]
+    undone = not rows
+    if undone:
+        waiting = known_rows(page.store.lake)
+        rows = [waiting[name] for name in ids if name in waiting]
+    if not rows:
+        return None
+    hours = hours_to_compute(page.store.lake, rows) if recompute else None
+    first = rows[0]
+    return {
+        "decision": first.decision if isinstance(first, Decision) else UNDONE,
+        "author": first.author if isinstance(first, Decision) else "",
+        "comment": first.comment if isinstance(first, Decision) else "",
+        "count": len(rows),
+        "hours": hours,
+        "command": recompute_line(hours) if hours else "",
+    }
+
+
+def _aside(place: Landing) -> list[Landed]:
+    """Return the snapshots of wrong clocks; none where the landing cannot be read just now."""
+    with suppress(OSError):
+        return aside(place)
+    return []
+
+
+def _data_docs(page: Page) -> str:
+    """Return where Data Docs lie on this machine; empty where they were never built."""
+    pages = page.store.lake.home.path / "data_docs" / "uncommitted" / "data_docs"
+    return next((str(path) for path in sorted(pages.glob("*/index.html"))), "")
