@@ -1,13 +1,12 @@
 """The demo: a real cluster with a workload, an engine, and Dagster ticking every minute.
 
-One supervisor starts all processes, and stops those that it started, however it ends.
+All processes are descendants of the command, whose supervision ends them, however it ends.
 """
 
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,19 +18,22 @@ from orchestration.instance.files import opened_storage, prepare
 from orchestration.jobs import TICK
 from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, start, stop
 from tidemark.cli.errors import CommandError
+from tidemark.cli.supervision import Report
 from tidemark.embedded import run_services
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.settings.environment import Settings
 from tidemark.settings.home import Home
 
-Report = Callable[[str], None]
-
 CHECK_SECONDS = 1.0
 """Seconds between checks of the started processes by the supervisor."""
 
 FIRST_TICK_SECONDS = 300
 """Longest wait for the first tick, which the schedule starts within a minute."""
+
+
+ENGINE_LOG = "engine.log"
+"""The output of the command that starts the engine, in Dagster's folder."""
 
 
 @dataclass(kw_only=True)
@@ -58,11 +60,8 @@ class Demo:
         return self.settings.home
 
 
-@contextmanager
-def demo(
-    settings: Settings, version: str, port: int | None, board: int, report: Report
-) -> Iterator[Demo]:
-    """Start cluster, engine, Dagster and board; stop them when the caller is done.
+def demo(settings: Settings, version: str, port: int | None, board: int, report: Report) -> Demo:
+    """Start cluster, engine, Dagster and board; the supervision of the command ends them.
 
     Args:
         settings: the home, and the Spark that computes.
@@ -72,73 +71,70 @@ def demo(
         report: called with a line for each step.
 
     Raises:
-        CommandError: when a port is taken.
+        CommandError: when a port is taken, or the engine does not come up.
         LabError: when the cluster does not come up.
-        EngineError: when the engine does not.
     """
     for number, option in ((port, "--port"), (board, "--board-port")):
         if number is not None and is_taken(number):
             raise CommandError(
                 f"port {number} on 127.0.0.1 is taken; stop what listens there or give {option}"
             )
+    # The warm-up of the engine would take the processor from the starting brokers, and the first
+    # numbers would be later than from a tick on a cold engine.
+    settings = settings.model_copy(update={"engine_warm_up": False})
     home = settings.home
     home.make()
     home.dagster.mkdir(exist_ok=True)
     port_base = free_port_base()
     processes = {"board": _start_board(home, board, port, port_base)}
-    try:
-        report(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
-        yield from _running(settings, version, port, port_base, processes, report)
-    finally:
-        stop(processes.values())
+    report(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
+    cluster = _boot(home, version, port_base, processes, report)
+    dagster = _start_dagster(home, cluster, port, processes)
+    return Demo(settings=settings, cluster=cluster, port=port, dagster=dagster)
 
 
-def _running(
-    settings: Settings,
+def _boot(
+    home: Home,
     version: str,
-    port: int | None,
     port_base: int,
     processes: dict[str, subprocess.Popen[bytes]],
     report: Report,
-) -> Iterator[Demo]:
-    home = settings.home
-    # The warm-up of the engine would take the processor from the starting brokers, and the first
-    # numbers would be later than from a tick on a cold engine.
-    settings = settings.model_copy(update={"engine_warm_up": False})
-    with ThreadPoolExecutor(1) as pool:
-        report("starting the Spark engine")
-        engine_up = pool.submit(run_services.up, settings)
-        try:
-            report(f"booting RocketMQ {version}: a name server and two brokers")
-            cluster = LabCluster.up(
-                home.path / "lab", version=version, brokers=2, port_base=port_base, report=report
-            )
-        except BaseException:
-            run_services.down(home)  # so that the end does not wait for the warm-up
-            engine_up.exception()
-            run_services.down(home)
-            raise
-    dagster = DagsterProcesses(home=home, running=processes)
-    running = Demo(settings=settings, cluster=cluster, port=port, dagster=dagster)
-    try:
-        report("starting the workload, a group of every kind")
-        cluster.start_workload("all")
-        engine_up.result()
-        os.environ.pop("DAGSTER_HOME", None)  # the demo has a Dagster of its own
-        prepare(home)
-        dagster.environment = {
-            **os.environ,
-            "TIDEMARK_NAMESRV": cluster.namesrv,
-            "TIDEMARK_SCHEDULE": "on",
-            "PYTHONWARNINGS": "ignore",
-        }
-        dagster.start(port)
-        yield running
-    finally:
-        report("stopping")
-        stop(processes.values())
-        run_services.down(home)
-        cluster.down(graceful=False)
+) -> LabCluster:
+    """Start the cluster with its workload, and the engine beside it.
+
+    The engine is started by a process of its own, which an interruption ends at once.
+    """
+    report("starting the Spark engine")
+    log = home.dagster / ENGINE_LOG
+    environment = {**os.environ, "TIDEMARK_ENGINE_WARM_UP": "off"}
+    engine_up = processes["engine"] = start("tidemark", ["engine", "up"], log, environment)
+    report(f"booting RocketMQ {version}: a name server and two brokers")
+    cluster = LabCluster.up(
+        home.path / "lab", version, brokers=2, port_base=port_base, report=report
+    )
+    report("starting the workload, a group of every kind")
+    cluster.start_workload("all")
+    code = engine_up.wait()
+    del processes["engine"]
+    if code:
+        raise CommandError(f"the Spark engine did not start; see {log}")
+    return cluster
+
+
+def _start_dagster(
+    home: Home, cluster: LabCluster, port: int | None, processes: dict[str, subprocess.Popen[bytes]]
+) -> DagsterProcesses:
+    os.environ.pop("DAGSTER_HOME", None)  # the demo has a Dagster of its own
+    prepare(home)
+    environment = {
+        **os.environ,
+        "TIDEMARK_NAMESRV": cluster.namesrv,
+        "TIDEMARK_SCHEDULE": "on",
+        "PYTHONWARNINGS": "ignore",
+    }
+    dagster = DagsterProcesses(home=home, environment=environment, running=processes)
+    dagster.start(port)
+    return dagster
 
 
 def watch(running: Demo, ticks: int | None, report: Report) -> None:

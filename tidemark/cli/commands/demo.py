@@ -1,7 +1,6 @@
 """`tidemark demo`: a real cluster with a workload, watched every minute."""
 
-import signal
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,34 +20,28 @@ def demo(
     version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
 ) -> None:
     """Boot a real cluster with a workload, tick every minute, serve the board and Dagster's UI."""
-    from tidemark.cli.demo import demo as started
-    from tidemark.cli.demo import watch
+    from tidemark.cli.supervision import supervise
+    from tidemark.embedded import forking
     from tidemark.lab import jars
 
     jars.find("java")
-    # A SIGTERM stops the demo in the same order as Ctrl-C.
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        settings, ui = invocation().settings, None if no_ui else port
-        with started(settings, version, ui, board_port, _print_line) as running:
-            _print_line(
-                f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:"
-            )
-            _print_line(f"  tidemark lag --namesrv {running.cluster.namesrv}")
-            if running.port is not None:
-                _print_line(
-                    f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo"
-                )
-            watch(running, ticks, _print_line)
-    except KeyboardInterrupt:
-        if ticks is not None:
-            raise
-    _print_line("no process is left")
+    code = supervise(_print_line, is_endless=ticks is None)
+    if code is not None:
+        if forking.running(invocation().home) is None:
+            forking.down(invocation().home)  # it leaves the folder of its socket
+        raise typer.Exit(code)
+
+    from tidemark.cli.demo import demo as started
+    from tidemark.cli.demo import watch
+
+    ui = None if no_ui else port
+    running = started(invocation().settings, version, ui, board_port, _print_line)
+    _print_line(f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:")
+    _print_line(f"  tidemark lag --namesrv {running.cluster.namesrv}")
+    if running.port is not None:
+        _print_line(f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo")
+    watch(running, ticks, _print_line)
 
 
 def _print_line(line: str) -> None:
     typer.echo(f"demo: {line}", err=True)
-
-
-def _interrupt(signum: int, frame: Any) -> None:
-    raise KeyboardInterrupt
