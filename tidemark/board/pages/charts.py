@@ -4,22 +4,25 @@ A browser with JavaScript draws the same numbers with uPlot, so that a pointer r
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from tidemark.alerting.delivery.messages import Phrase
 from tidemark.board.api.events import event_rows
 from tidemark.board.api.group import history_of
 from tidemark.board.group_copies import COLUMNS, ERROR
 from tidemark.board.group_history import Series
 from tidemark.board.incident_rows import incident_rows
+from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
 from tidemark.board.pages.wording import milliseconds, number
 from tidemark.board.past import Shown
 from tidemark.board.store import Store
 from tidemark.lake.bounds import Bound, bound_of, marked
 from tidemark.lake.clocks import Window
+from tidemark.model.incidents import IncidentState
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
 
@@ -307,12 +310,31 @@ def _times(window: Window) -> list[tuple[datetime, str]]:
 DRAWN = (*COLUMNS, ERROR)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The words of marks.
+
+    Attributes:
+        phrase: words a text in the language of the person.
+        incident: returns the address of an incident's page.
+        names_groups: whether marks name their group, as where a chart is of several.
+    """
+
+    phrase: Phrase
+    incident: Callable[[str], str]
+    names_groups: bool = False
+
+    def about(self, entry: Entry) -> str:
+        """Return the group of an entry as the begin of its title, where titles name it."""
+        return f"{entry.group}: " if self.names_groups and entry.group else ""
+
+
 class GroupCharts:
     """The past of a group on a topic, over a window.
 
     Attributes:
         charts: lag, delay, rates.
-        marks: events and incidents in the window, the newest first.
+        marks: events, changes of health and of incidents in the window, the newest first.
     """
 
     def __init__(
@@ -323,7 +345,8 @@ class GroupCharts:
         cluster: str,
         group: str,
         topic: str,
-        incident_address: Callable[[str], str],
+        changes: Iterable[Mapping[str, Any]],
+        words: Words,
     ) -> None:
         """Read the rows of the charts.
 
@@ -334,19 +357,20 @@ class GroupCharts:
             cluster: the cluster.
             group: the group.
             topic: the topic.
-            incident_address: gives the address of the page of an incident's id.
+            changes: changes of health of all groups.
+            words: the words of marks.
 
         Raises:
             DamagedError: a file of a table is missing or damaged.
         """
         past: Series = history_of(store, rows, window, cluster, group, topic, DRAWN, None)
         values = past.last if past.step is None else past.maximum
-        events = event_rows(store, rows, window, cluster=cluster).to_pylist()
-        marks = [
-            *_events(events, group, topic),
-            *_incidents(incident_rows(rows), cluster, group, topic, incident_address),
-        ]
-        self.marks = sorted((m for m in marks if m.at in window), key=lambda m: m.at, reverse=True)
+
+        def is_about(entry: Entry) -> bool:
+            is_of_group = entry.group == group or (entry.kind == "event" and not entry.group)
+            return is_of_group and entry.topic in (topic, None)
+
+        self.marks = marks_of(store, rows, changes, window, cluster, is_about, words)
         delays, errors = values["delay_ms"], values[ERROR]
         band = None
         if any(error is not None for error in errors):
@@ -372,44 +396,66 @@ class GroupCharts:
         ]
 
 
-def _events(rows: Iterable[dict[str, Any]], group: str, topic: str) -> list[Mark]:
-    """Return a mark for each instant and kind of event, of however many queues."""
-    happened = {
-        (row["observed_at"], row["kind"])
-        for row in rows
-        if row["consumer_group"] in (group, None) and row["topic"] in (topic, None)
-    }
-    return [Mark(at=at, title=kind, kind="event") for at, kind in happened]
-
-
-def _incidents(
-    rows: Iterable[dict[str, Any]],
+def marks_of(
+    store: Store,
+    rows: Shown,
+    changes: Iterable[Mapping[str, Any]],
+    window: Window,
     cluster: str,
-    group: str,
-    topic: str,
-    incident_address: Callable[[str], str],
+    is_about: Callable[[Entry], bool],
+    words: Words,
 ) -> list[Mark]:
-    incidents = []
-    for row in rows:
-        of = row["row"]
-        if row["cluster"] != cluster or of.get("consumer_group") != group:
-            continue
-        if of.get("topic") not in (topic, None):
-            continue
-        where = incident_address(row["incident_id"])
-        incidents.append(
-            Mark(
-                at=row["fired_at"] or row["opened_at"],
-                title=row["rule"],
-                kind="fired",
-                address=where,
-            )
+    """Return what happened in a window as marks of a time axis, the newest first.
+
+    Args:
+        store: the tables.
+        rows: the shown rows, which contain the incidents.
+        changes: changes of health.
+        window: the time axis.
+        cluster: the cluster.
+        is_about: whether an entry of the cluster belongs to the chart.
+        words: the language of the person, and addresses of incidents.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    entries = [
+        *of_events(event_rows(store, rows, window, cluster=cluster).to_pylist()),
+        *of_health(changes),
+        *of_incidents(incident_rows(rows)),
+    ]
+    about = [entry for entry in entries if entry.cluster == cluster and is_about(entry)]
+    return [_mark(entry, words) for entry in within(about, window)]
+
+
+_KINDS = {IncidentState.FIRING: "fired", IncidentState.RESOLVED: "done"}
+_OF_STATES = {
+    IncidentState.FIRING: "{rule}",
+    IncidentState.RESOLVED: "{rule} resolved",
+    IncidentState.ACKNOWLEDGED: "{rule} acknowledged",
+}
+
+
+def _mark(entry: Entry, words: Words) -> Mark:
+    """Return an entry as a mark, worded as a pointer reads it."""
+    phrase = words.phrase
+    if entry.kind == "health":
+        title = f"{phrase(entry.was)} → {phrase(entry.state)}".replace("_", " ")
+        return Mark(at=entry.at, title=words.about(entry) + title, kind="health")
+    if entry.kind == "incident":
+        text = _OF_STATES.get(IncidentState(entry.state), "{rule}")
+        return Mark(
+            at=entry.at,
+            title=words.about(entry) + phrase(text, rule=entry.title),
+            kind=_KINDS.get(IncidentState(entry.state), "event"),
+            address=words.incident(entry.incident_id),
         )
-        if row["resolved_at"]:
-            incidents.append(
-                Mark(at=row["resolved_at"], title=row["rule"], kind="done", address=where)
-            )
-    return incidents
+    title = phrase(entry.title).replace("_", " ")
+    if entry.messages is not None:
+        title += f", {phrase('{count} messages', count=number(entry.messages))}"
+    if entry.cause:
+        title += f" ({phrase(entry.cause)})"
+    return Mark(at=entry.at, title=words.about(entry) + title, kind="event")
 
 
 def _error_band(

@@ -89,7 +89,9 @@ def group(
     chosen_row = next((row for row in topics if row["topic"] == chosen), None)
     if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
-    past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
+    past = GroupCharts(
+        page.store, page.rows, window, cluster, group, chosen, page.trends.changes, page.words
+    )
     held = {
         (row["broker"], row["queue_id"]): row
         for row in details["assignments"]

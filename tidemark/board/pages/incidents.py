@@ -109,7 +109,7 @@ def incident(page: ThePage, id: str) -> Response:
     if group and topic and not topic.startswith(DLQ_PREFIX) and cluster in page.rows.at:
         window = _around(row, page.now)
         charts = GroupCharts(
-            page.store, page.rows, window, cluster, group, topic, page.incident
+            page.store, page.rows, window, cluster, group, topic, page.trends.changes, page.words
         ).charts
     return page.render(
         "incident.html",

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 from tidemark.board.dependencies import At, TheStore, instant_of, readable, shown
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
+from tidemark.board.pages.charts import Words
 from tidemark.board.pages.health_reasons import reason
 from tidemark.board.pages.wording import CHINESE
 from tidemark.board.past import Shown
@@ -73,9 +74,11 @@ ENGLISH = {
     "FEW_MESSAGES": "too few messages were consumed to measure it",
     "NO_THREADS": "no member reports its threads",
     "dlq_messages": "dead letters",
-    "dead_letters": "dead letters",
+    "newest_at": "newest",
+    "oldest_at": "oldest",
+    "timing_messages": "delayed messages",
+    "dispatch_behind_bytes": "bytes not dispatched",
     "added_last_hour": "new in the last hour",
-    "retried_last_hour": "retried in the last hour",
     "dead_letter_age_seconds": "oldest",
     "newest_age_seconds": "newest",
     "expires_in_seconds": "oldest deleted in",
@@ -172,6 +175,11 @@ class Page:
     def reason(self, row: Mapping[str, Any]) -> str:
         """Return why a group has its state of health, in the language of the person."""
         return reason(row, self.phrase)
+
+    @property
+    def words(self) -> Words:
+        """The words of marks on charts."""
+        return Words(phrase=self.phrase, incident=self.incident)
 
     def incident(self, incident_id: str) -> str:
         """Return the address of an incident's page."""

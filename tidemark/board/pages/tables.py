@@ -11,20 +11,21 @@ from tidemark.board.api.events import event_rows
 from tidemark.board.group_history import series
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.newest import until
-from tidemark.board.pages.charts import Chart, Line, chart
+from tidemark.board.pages.charts import Chart, Line, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
-from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.pages.timeline import of_events, of_health, of_incidents, within
+from tidemark.board.pages.sparklines import Sparkline, sparkline
+from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
 from tidemark.board.paging import containing, having
 from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
+from tidemark.board.trends import BROKERS, TOPICS
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health
-from tidemark.rocketmq.names import TopicKind
+from tidemark.rocketmq.names import OWN_TOPICS, TopicKind
 
 router = APIRouter(include_in_schema=False)
 
@@ -46,21 +47,41 @@ OF_USERS = (TopicKind.NORMAL, TopicKind.LMQ, None)
 
 @router.get("/topics")
 def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
-    """Show topics of users, the largest lag first, then those of RocketMQ and of its groups."""
+    """Show topics of users, then those of RocketMQ and of its groups.
+
+    Topics with messages that nobody can read precede the others, then the largest lag does.
+    """
     rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
-    result = sorted(dict_rows(rows), key=lambda row: (-(row["lag"] or 0), row["topic"]))
-    of_users = [row for row in result if row["kind"] in OF_USERS]
-    own = [row for row in result if row["kind"] not in OF_USERS]
+    result = sorted(dict_rows(rows), key=_worst_of_topics)
+    of_users = [row for row in result if _is_of_users(row)]
+    own = [row for row in result if not _is_of_users(row)]
     columns = ("lag", "produce_tps", "messages", "unreadable_messages", "groups")
     return page.render(
         "topics.html",
         columns=columns,
-        rows=of_users[:MOST],
+        rows=[row | {"spark": _written(page, row)} for row in of_users[:MOST]],
         count=len(of_users),
-        own=sorted(own, key=lambda row: (row["kind"], row["topic"]))[:MOST],
+        own=[
+            row | {"spark": _written(page, row)}
+            for row in sorted(own, key=lambda row: (row["kind"] or "", row["topic"]))[:MOST]
+        ],
         several=len(page.rows.at) > 1,
         q=q,
     )
+
+
+def _is_of_users(row: dict[str, Any]) -> bool:
+    """Return whether people made a topic; where no broker reports its kind, its name shows it."""
+    return row["kind"] in OF_USERS and not row["topic"].startswith(OWN_TOPICS)
+
+
+def _worst_of_topics(row: dict[str, Any]) -> tuple[bool, int, str]:
+    return not row["unreadable_messages"], -(row["lag"] or 0), row["topic"]
+
+
+def _written(page: Page, row: dict[str, Any]) -> Sparkline | None:
+    """Return the trend of the messages written to a topic a second."""
+    return sparkline(page.points(TOPICS).of(row["cluster"], row["topic"]), ("produce_tps",))
 
 
 @router.get("/topic")
@@ -116,7 +137,14 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
         for value, complete in zip(values, past.last["complete"], strict=True)
     ]
     lines = [Line(name="produce_tps", values=values, kind="a", bounds=bounds)]
-    return chart("Rates", window, past.instants, lines, "rate")
+
+    def is_about(entry: Entry) -> bool:
+        is_of_topic = entry.topic == topic or (entry.kind == "event" and not entry.topic)
+        return is_of_topic and not (entry.group and not entry.topic)
+
+    words = replace(page.words, names_groups=True)
+    marks = marks_of(store, page.rows, page.trends.changes, window, cluster, is_about, words)
+    return chart("Rates", window, past.instants, lines, "rate", marks)
 
 
 @router.get("/brokers")
@@ -124,7 +152,8 @@ def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
     rows = [
-        row | {"disk": _disk(row)} for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
+        row | {"disk": _disk(row), "sparks": _trends(page, row)}
+        for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     ]
     rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
     unresponsive = sum(row["version"] is None and row["role"] is None for row in rows)
@@ -134,6 +163,12 @@ def brokers(page: ThePage) -> Response:
         unresponsive=unresponsive,
         full=[row for row in rows if row["disk"]],
     )
+
+
+def _trends(page: Page, row: dict[str, Any]) -> dict[str, Sparkline | None]:
+    """Return the trend of each number of a broker that has one."""
+    points = page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
+    return {name: sparkline(points, (name,)) for name in BROKERS.columns}
 
 
 def _disk(row: dict[str, Any]) -> str:

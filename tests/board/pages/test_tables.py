@@ -1,0 +1,138 @@
+"""Topics and brokers with their trends, and what happened on the time axis of charts."""
+
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.board.pages.test_lists import page, plain, words
+from tests.support import board_home
+from tests.support.board_home import (
+    CLUSTER,
+    add_incident,
+    add_snapshots,
+    group,
+    rows_of,
+)
+from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress, raw
+
+TOPIC = f"/topic?cluster={CLUSTER}&topic=orders"
+
+
+@pytest.fixture
+def newest() -> datetime:
+    return board_home.now() + timedelta(seconds=1)
+
+
+def past(lake: Lake, newest: datetime, minutes: tuple[int, ...] = (40, 20, 0)) -> None:
+    """Adds snapshots of a group that turns from OK to STALLED in the last of them."""
+    groups = {
+        newest - timedelta(minutes=back): [group("mailer", health="OK" if back else "STALLED")]
+        for back in minutes
+    }
+    add_snapshots(lake, groups)
+
+
+def drawn(text: str, number: int = 0) -> dict[str, Any]:
+    charts = re.findall(r'data-chart="([^"]*)"', text)
+    return json.loads(charts[number].replace("&#34;", '"').replace("&#39;", "'"))
+
+
+def sparks(text: str) -> list[str]:
+    return re.findall(r'aria-label="([^"]+ of the last hours, at most [^"]+)"', words(text))
+
+
+def test_topics_have_the_trend_of_their_rate(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    for back in (40, 20, 0):
+        at = newest - timedelta(minutes=back)
+        row = {"produce_tps": 30.0 + back, "complete": True}
+        filled.append(progress.TOPICS, rows_of(progress.TOPICS, at, [row]))
+    assert "produced/s of the last hours, at most 70" in sparks(page(client, "/topics"))
+
+
+def test_topics_with_messages_that_nobody_can_read_come_first(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    rows = [
+        {"topic": topic, "kind": "normal", "complete": True, "unreadable_messages": unreadable}
+        for topic, unreadable in (("busy", 0), ("hidden", 12), ("unknown", None))
+    ]
+    filled.append(progress.TOPICS, rows_of(progress.TOPICS, newest, rows))
+    text = page(client, "/topics")
+    places = [text.index(f"topic={name}") for name in ("hidden", "busy")]
+    assert places == sorted(places)
+    assert re.search(r'class="num less bad">\s*12<', text)
+
+
+def test_a_topic_without_a_known_kind_is_known_by_its_name(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    """As while the brokers that have it are unreachable."""
+    past(filled, newest)
+    filled.append(progress.TOPICS, rows_of(progress.TOPICS, newest, [{"topic": "%DLQ%mailer"}]))
+    first, _, folded = page(client, "/topics").partition("<details>")
+    assert "DLQ" not in first and "DLQ" in folded
+
+
+def test_brokers_have_trends(client: TestClient, filled: Lake, newest: datetime) -> None:
+    past(filled, newest)
+    # The newest one is of every snapshot.
+    for back, disk, written in ((40, 0.7, 900.0), (20, 0.2, 100.0)):
+        at = newest - timedelta(minutes=back)
+        row = {"broker": "broker-a", "broker_id": 0, "address": "10.0.0.1:10911"}
+        row |= {"disk_ratio": disk, "put_tps": written, "get_tps": 1.0, "version": "V5_3_3"}
+        filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, [row]))
+    text = sparks(page(client, "/brokers"))
+    assert "disk used of the last hours, at most 70%" in text
+    assert "written/s of the last hours, at most 900" in text
+    assert "bytes not dispatched of the last hours, at most 0" not in text, "it is unknown"
+
+
+def test_a_chart_marks_changes_of_health_and_incidents(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    at = newest - timedelta(minutes=10)
+    acknowledged = {"acknowledged_at": at, "acknowledged_by": "lin"}
+    resolved = {"state": "RESOLVED", "resolved_at": newest}
+    add_incident(
+        filled, at, **acknowledged, **resolved,
+        transitions=[{"transition": "FIRING", "at": at}, {"transition": "RESOLVED", "at": newest}],
+    )  # fmt: skip
+    event = {"consumer_group": "mailer", "queue_id": 1, "kind": "REWOUND", "messages": 1200}
+    filled.append(progress.EVENTS, rows_of(progress.EVENTS, at, [event]))
+    address = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
+    for number in range(3):
+        marks = [tuple(mark[1:]) for mark in drawn(page(client, address), number)["marks"]]
+        assert ("health", "OK → STALLED") in marks
+        assert ("event", "REWOUND, 1,200 messages") in marks
+        assert {("fired", "stalled"), ("event", "stalled acknowledged")} < set(marks)
+        assert ("done", "stalled resolved") in marks
+    chinese = drawn(page(client, address, "zh"))["marks"]
+    assert ["health", "正常 → 停滞"] in [mark[1:] for mark in chinese]
+
+
+def test_the_chart_of_a_topic_names_the_group_of_each_mark(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    row = {"produce_tps": 30.0, "complete": True}
+    filled.append(progress.TOPICS, rows_of(progress.TOPICS, newest, [row]))
+    add_incident(filled, newest, group_name="mailer")
+    marks = [mark[1:] for mark in drawn(page(client, TOPIC))["marks"]]
+    assert ["health", "mailer: OK → STALLED"] in marks and ["fired", "mailer: stalled"] in marks
+
+
+def test_permissions_are_words(client: TestClient, filled: Lake, newest: datetime) -> None:
+    past(filled, newest)
+    rows = [{"perm": 6, "read_queues": 8, "write_queues": 8, "kind": "normal"}]
+    filled.append(raw.TOPICS, rows_of(raw.TOPICS, newest, rows))
+    assert "read and write" in plain(page(client, TOPIC))
