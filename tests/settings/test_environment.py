@@ -1,5 +1,7 @@
 """The settings of the environment: their types, names, and the line of a wrong value."""
 
+import ast
+import inspect
 import os
 from datetime import timedelta
 
@@ -7,6 +9,7 @@ import dagster as dg
 import pytest
 
 from orchestration.resources import resources
+from tidemark.settings import environment
 from tidemark.settings.basics import BasicSettings
 from tidemark.settings.environment import Settings, variable_of
 from tidemark.settings.errors import SettingsError
@@ -99,6 +102,37 @@ def test_an_old_name_works_without_the_new_one(monkeypatch):
 def test_the_names_are_those_of_the_model():
     assert sorted(NAMES) == sorted(variable_of(field) for field in Settings.model_fields)
     assert set(OLD_NAMES.values()) <= set(NAMES)
+
+
+def test_each_section_has_its_defaults_without_variables():
+    settings = Settings.read()
+    sections = (
+        *(settings.history, settings.spark, settings.catalog),
+        *(settings.metrics, settings.notifications),
+    )
+    assert sections == tuple(type(section)() for section in sections)
+
+
+def test_no_default_of_a_section_is_written_again():
+    """A literal in the model would change alone."""
+    model = next(
+        node
+        for node in ast.parse(inspect.getsource(environment)).body
+        if isinstance(node, ast.ClassDef) and node.name == "Settings"
+    )
+    defaults = {
+        ast.unparse(node.target): node.value.args[0]
+        for node in model.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call) and node.value.args
+    }
+    prefixes = ("gap", "rate", "sample", "timeline", "thin", "history", "driver_memory", "metrics")
+    written = [
+        name
+        for name, default in defaults.items()
+        if name.startswith((*prefixes, "digest_every", "s3_region", "s3_path_style"))
+        and isinstance(default, ast.Constant)
+    ]
+    assert written == []
 
 
 @pytest.mark.parametrize(

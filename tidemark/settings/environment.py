@@ -30,7 +30,12 @@ from tidemark.settings.machines import DEFAULT_SIZING
 from tidemark.settings.secrets import refused
 from tidemark.settings.sections import (
     BACKFILL_HOURS,
+    DEFAULT_HISTORY,
+    DEFAULT_METRICS,
+    DEFAULT_NOTIFICATIONS,
+    DEFAULT_SPARK,
     MASTERS,
+    OF_HOME,
     CatalogSettings,
     HistorySettings,
     MetricsSettings,
@@ -40,6 +45,10 @@ from tidemark.settings.sections import (
     holds_secret,
 )
 from tidemark.settings.variables import OLD_NAMES, PREFIX
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 
 WholeNumber = Annotated[int, Field(ge=1)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -68,7 +77,10 @@ def _home(value: Any) -> Home:
 
 
 class Settings(BaseSettings):
-    """All settings of the environment; a field's variable is its name behind ``TIDEMARK_``."""
+    """All settings of the environment; a field's variable is its name behind ``TIDEMARK_``.
+
+    A default that a section of the settings has stands there, and is taken from it here.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -126,7 +138,9 @@ class Settings(BaseSettings):
         SecretStr(""),
         "Address that is called after each tick and delivery, its /fail after a failure.",
     )
-    digest_every: str = _setting("1d", "Time between two digests, e.g. 8h or 7d.", "duration")
+    digest_every: str = _setting(
+        DEFAULT_NOTIFICATIONS.digest_every, "Time between two digests, e.g. 8h or 7d.", "duration"
+    )
     client_cores: PositiveNumber | None = _setting(
         None, "Cores that a consumer may use; best_threads of progress.capacity needs it.", "cores"
     )
@@ -165,17 +179,25 @@ class Settings(BaseSettings):
     )
     schedule: bool = _setting(False, "Whether schedules and sensors run from the start.")
     history_days: WholeNumber = _setting(
-        30, "How far back landed snapshots are loaded and hours are recomputed.", "days"
+        DEFAULT_HISTORY.days,
+        "How far back landed snapshots are loaded and hours are recomputed.",
+        "days",
     )
     timeline_hours: WholeNumber = _setting(
-        72, "How far back messages are dated; the retention of the brokers or more.", "hours"
+        DEFAULT_HISTORY.timeline_reach // HOUR,
+        "How far back messages are dated; the retention of the brokers or more.",
+        "hours",
     )
-    thin_after_hours: WholeNumber = _setting(6, "Age from which that history is thinned.", "hours")
+    thin_after_hours: WholeNumber = _setting(
+        DEFAULT_HISTORY.thin_after // HOUR, "Age from which that history is thinned.", "hours"
+    )
     thinned_minutes: WholeNumber = _setting(
-        5, "Time that one row of thinned history covers.", "minutes"
+        DEFAULT_HISTORY.thinned_step // MINUTE,
+        "Time that one row of thinned history covers.",
+        "minutes",
     )
     gap_minutes: WholeNumber = _setting(
-        10,
+        DEFAULT_HISTORY.longest_gap // MINUTE,
         "Longest gap between two observations that a rate is computed over.",
         "minutes",
         validation_alias=AliasChoices(
@@ -184,13 +206,15 @@ class Settings(BaseSettings):
         ),
     )
     rate_seconds: WholeNumber = _setting(
-        10,
+        DEFAULT_HISTORY.shortest_step // SECOND,
         "Shortest time between two observations that a rate is computed over, and that health "
         "counts as two; both reach further back over closer ones.",
         "seconds",
     )
     sample_minutes: WholeNumber = _setting(
-        60, "How long a sample of tags serves for filtered lag.", "minutes"
+        DEFAULT_HISTORY.sample_validity // MINUTE,
+        "How long a sample of tags serves for filtered lag.",
+        "minutes",
     )
     spark_remote: str = _setting(
         "",
@@ -204,7 +228,9 @@ class Settings(BaseSettings):
     driver_host: str = _setting(
         "", "Address at which executors on other hosts reach a driver that Tidemark starts."
     )
-    driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
+    driver_memory: MemorySize = _setting(
+        DEFAULT_SPARK.driver_memory, "Memory of a Spark driver that Tidemark starts."
+    )
     engine_warm_up: bool = _setting(
         True, "Whether a new engine warms itself by ticks on made-up snapshots."
     )
@@ -225,17 +251,21 @@ class Settings(BaseSettings):
     s3_endpoint: str = _setting(
         "", "Address of the object store of s3:// places where it is not the region's own."
     )
-    s3_region: str = _setting("us-east-1", "Region of the buckets of s3:// places.")
+    s3_region: str = _setting(OF_HOME.store.region, "Region of the buckets of s3:// places.")
     s3_path_style: bool = _setting(
-        False, "Whether the bucket stands in the path of an address and not in its host name."
+        OF_HOME.store.path_style,
+        "Whether the bucket stands in the path of an address and not in its host name.",
     )
     metrics_native: bool = _setting(
-        True, "Whether /metrics has the names that brokers of RocketMQ 5.5 export."
+        DEFAULT_METRICS.native,
+        "Whether /metrics has the names that brokers of RocketMQ 5.5 export.",
     )
-    metrics_exporter: bool = _setting(True, "Whether /metrics has the names of rocketmq-exporter.")
-    metrics_own: bool = _setting(True, "Whether /metrics has Tidemark's own names.")
+    metrics_exporter: bool = _setting(
+        DEFAULT_METRICS.exporter, "Whether /metrics has the names of rocketmq-exporter."
+    )
+    metrics_own: bool = _setting(DEFAULT_METRICS.own, "Whether /metrics has Tidemark's own names.")
     metrics_queues: bool = _setting(
-        False, "Whether /metrics has a series for each queue of each group."
+        DEFAULT_METRICS.queues, "Whether /metrics has a series for each queue of each group."
     )
     serve_token: SecretStr = _setting(
         SecretStr(""), "Bearer token of whoever may read and act on the board."

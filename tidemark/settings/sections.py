@@ -169,6 +169,9 @@ class MetricsSettings:
         return frozenset(name for name, is_on in switches.items() if is_on)
 
 
+DEFAULT_METRICS = MetricsSettings()
+
+
 @dataclass(frozen=True, kw_only=True)
 class NotificationSettings:
     """The addresses of channels, which hold tokens and are never shown.
@@ -185,3 +188,6 @@ class NotificationSettings:
     digest_urls: str = field(default="", repr=False)
     digest_every: str = "1d"
     heartbeat_url: str = field(default="", repr=False)
+
+
+DEFAULT_NOTIFICATIONS = NotificationSettings()
