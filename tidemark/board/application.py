@@ -12,6 +12,7 @@ from importlib.metadata import version
 from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.security.http import HTTPBase
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import StreamingResponse
@@ -40,7 +41,14 @@ from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
 from tidemark.board.pages import layout, now, overview, preferences, quality, tables
 from tidemark.board.pages.dagster import Dagster
-from tidemark.board.responses import Problem, ProblemError, json_response, problem, strict_headers
+from tidemark.board.responses import (
+    Problem,
+    ProblemError,
+    json_response,
+    object_model,
+    problem,
+    strict_headers,
+)
 from tidemark.board.store import Store
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.settings.clusters import Cluster
@@ -72,16 +80,46 @@ async def changes(request: Request, store: TheStore) -> StreamingResponse:
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
+SCHEMES = (
+    HTTPBase(
+        scheme="bearer",
+        scheme_name="token",
+        description="`TIDEMARK_SERVE_TOKEN`, or `TIDEMARK_SERVE_READ_TOKEN` to read",
+        auto_error=False,
+    ),
+    HTTPBase(
+        scheme="basic",
+        scheme_name="password",
+        description="a user of the file `TIDEMARK_SERVE_USERS`",
+        auto_error=False,
+    ),
+)
+"""Ways to log in, for the document of the API. `AccessMiddleware` decides before any route."""
+
 probe_routes = APIRouter(tags=["probes"])
 
 
-@probe_routes.get("/healthz", summary="The process is up")
+_STATE = object_model("State", "Whether the board can respond.", status=(str, "ok | unavailable"))
+_READINESS = object_model(
+    "Readiness",
+    "Whether tables are readable and every cluster is fresh.",
+    _STATE,
+    reasons=(list[str], "why not, a line each"),
+)
+
+
+@probe_routes.get("/healthz", summary="The process is up", responses={200: {"model": _STATE}})
 async def healthz() -> Response:
     """Respond 200 while the process serves requests."""
     return json_response({"status": "ok"})
 
 
-@probe_routes.get("/readyz", summary="Tables are readable and the collection is fresh")
+@probe_routes.get(
+    "/readyz",
+    summary="Tables are readable and the collection is fresh",
+    dependencies=[*map(Depends, SCHEMES)],
+    responses={200: {"model": _READINESS}, 503: {"model": _READINESS}},
+)
 async def readyz(store: TheStore) -> Response:
     """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
     now = datetime.now(UTC)
@@ -178,12 +216,12 @@ def application(
 
 def _include_routes(app: FastAPI) -> None:
     """Add the API, the addresses that programs poll, the pages and their files."""
-    api = APIRouter(prefix=API, dependencies=[Depends(readable)])
+    api = APIRouter(prefix=API, dependencies=[Depends(readable), *map(Depends, SCHEMES)])
     for module in (clusters, groups, group, dead_letters, topics, incidents, events, plan):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probe_routes)
-    app.include_router(feed.router)
+    app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
         *(overview, groups_pages, group_page, incidents_pages, dead_letters_page),

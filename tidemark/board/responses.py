@@ -36,10 +36,32 @@ def row_model(table: Table) -> type[BaseModel]:
     return create_model(name, __doc__=table.comment, **fields)
 
 
-@cache
+def object_model(
+    name: str, doc: str, base: type[BaseModel] | None = None, /, **fields: tuple[Any, str]
+) -> type[BaseModel]:
+    """Return the model of an object of a response; each value may be unknown.
+
+    Args:
+        name: its name in the document of the API.
+        doc: what it is.
+        base: a model whose fields it has too.
+        fields: name to the type and the meaning of a value.
+    """
+    declared: dict[str, Any] = {
+        field: (kind | None, Field(None, description=meaning))
+        for field, (kind, meaning) in fields.items()
+    }
+    return create_model(name, __base__=base, __doc__=doc, **declared)
+
+
 def page_model(table: Table) -> type[BaseModel]:
     """Return the model of a page of a table's rows."""
-    row = row_model(table)
+    return page_of(row_model(table))
+
+
+@cache
+def page_of(row: type[BaseModel]) -> type[BaseModel]:
+    """Return the model of a page of rows."""
     items = Field(description="the rows, in the requested order")
     cursor = Field(None, description="give it as `cursor` for the next page; null at the end")
     fields: dict[str, Any] = {

@@ -68,20 +68,23 @@ def topic_rows(rows: Shown) -> pa.Table:
     )
 
 
+PARTS = {
+    "totals": progress.TOPICS,
+    "configuration": raw.TOPICS,
+    "queues": raw.QUEUE_OFFSETS,
+    "groups": progress.GROUPS,
+}
+"""Tables of the details of a topic, by their names there."""
+
+
 def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
     """Return the details of a topic from the shown rows.
 
     Raises:
         ProblemError: the topic has no rows.
     """
-    tables = {
-        "totals": progress.TOPICS,
-        "configuration": raw.TOPICS,
-        "queues": raw.QUEUE_OFFSETS,
-        "groups": progress.GROUPS,
-    }
     details: dict[str, Any] = {}
-    for name, table in tables.items():
+    for name, table in PARTS.items():
         result = rows.of(table, cluster)
         result = result.filter(pc.equal(result["topic"], topic))  # pyright: ignore
         details[name] = dict_rows(result.sort_by([(key, "ascending") for key in table.key]))

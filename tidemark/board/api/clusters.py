@@ -8,14 +8,34 @@ from fastapi import APIRouter, Response
 from tidemark.board.dependencies import Cluster, TheStore
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.past import Shown
-from tidemark.board.responses import json_response, page_model
+from tidemark.board.responses import (
+    json_response,
+    object_model,
+    page_model,
+    page_of,
+    row_model,
+)
 from tidemark.lake.tables import raw
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["clusters"])
 
 
-@router.get("/clusters", summary="Clusters, their newest snapshot and how old it is")
+_CLUSTER = object_model(
+    "ClusterRow",
+    "A collected cluster: its newest computed snapshot.",
+    row_model(raw.SNAPSHOTS),
+    age_seconds=(float, "time since the snapshot started"),
+    fresh=(bool, "whether it is at most some collections old"),
+    brokers=(list[str], "names of broker groups"),
+)
+
+
+@router.get(
+    "/clusters",
+    summary="Clusters, their newest snapshot and how old it is",
+    responses={200: {"model": page_of(_CLUSTER)}},
+)
 def clusters(store: TheStore) -> Response:
     """Return a row per cluster: its newest computed snapshot, its age and whether it is fresh."""
     return json_response(

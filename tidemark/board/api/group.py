@@ -9,13 +9,20 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
 from tidemark.board.group_copies import COLUMNS, ERROR, MOST, POINT
-from tidemark.board.group_history import MOST_POINTS, STEPS, series, step_for, steps_in
-from tidemark.board.incident_rows import of_group
+from tidemark.board.group_history import MOST_POINTS, STEPS, Series, series, step_for, steps_in
+from tidemark.board.incident_rows import INCIDENTS, of_group
 from tidemark.board.last_known import with_last_known
 from tidemark.board.past import Shown, group_rows_between
-from tidemark.board.responses import ProblemError, json_response
+from tidemark.board.responses import (
+    ProblemError,
+    json_response,
+    object_model,
+    page_model,
+    row_model,
+)
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.settings.times import seconds
@@ -30,7 +37,73 @@ DEFAULT_COLUMNS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tp
 LONGEST = timedelta(days=400)
 
 
-@router.get("/groups/{cluster}/{group}", summary="A group: topics, members, queues, incidents")
+LISTS = {
+    "members": raw.CLIENTS,
+    "queues": progress.QUEUES,
+    "assignments": progress.ASSIGNMENTS,
+    "idle_clients": progress.IDLE_CLIENTS,
+    "capacity": progress.CAPACITY,
+    "subscriptions": progress.SUBSCRIPTIONS,
+    "client_topics": raw.CLIENT_TOPICS,
+}
+"""Tables of the details of a group, by their names there."""
+
+_LAST_KNOWN = (
+    dict[str, dict[str, Any]],
+    "columns that only deep snapshots request: the last known value, its marks and its instant",
+)
+_ROWS: dict[str, Any] = {
+    **{name: row_model(table) for name, table in LISTS.items()},
+    "topics": object_model(
+        "GroupOnTopic",
+        "A group on a topic.",
+        row_model(progress.GROUPS),
+        last_known=_LAST_KNOWN,
+    ),
+    "queues": object_model(
+        "GroupQueue", "A queue of a group.", row_model(progress.QUEUES), last_known=_LAST_KNOWN
+    ),
+    "members": object_model(
+        "GroupMember",
+        "A member of a group.",
+        row_model(raw.CLIENTS),
+        reported_at=(datetime, "when it reported its threads and strategy"),
+    ),
+    "incidents": row_model(INCIDENTS),
+}
+_DETAILS = object_model(
+    "GroupDetails",
+    "A group at a snapshot.",
+    cluster=(str, "the cluster"),
+    consumer_group=(str, "the group"),
+    observed_at=(datetime, "start of the snapshot"),
+    **{name: (list[row], row.__doc__ or "") for name, row in _ROWS.items()},
+)
+_POINT = object_model(
+    "HistoryPoint",
+    "A point of a history.",
+    observed_at=(datetime, "the observation, or the start of the step"),
+    last=(dict[str, Any], "column to its value at the last observation"),
+    max=(dict[str, Any], "column to its largest known value"),
+)
+_HISTORY = object_model(
+    "GroupHistory",
+    "Columns of a group on a topic over time.",
+    cluster=(str, "the cluster"),
+    consumer_group=(str, "the group"),
+    topic=(str, "the topic"),
+    **{"from": (datetime, "start of the window"), "to": (datetime, "its end")},
+    step_seconds=(int, "time that a point covers; null where a point is an observation"),
+    columns=(list[str], "the columns, and those that mark them as bounds"),
+    points=(list[_POINT], "the points in order of time"),  # pyright: ignore
+)
+
+
+@router.get(
+    "/groups/{cluster}/{group}",
+    summary="A group: topics, members, queues, incidents",
+    responses={200: {"model": _DETAILS}},
+)
 def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Response:
     """Return everything that is known of a group at its newest snapshot, or as of an instant.
 
@@ -41,7 +114,9 @@ def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Res
 
 
 @router.get(
-    "/groups/{cluster}/{group}/{topic}/queues", summary="Queues of a group on a topic, now or then"
+    "/groups/{cluster}/{group}/{topic}/queues",
+    summary="Queues of a group on a topic, now or then",
+    responses={200: {"model": page_model(progress.QUEUES)}},
 )
 def queues(
     store: TheStore, cluster: Cluster, group: Group, topic: Topic, at: At = None
@@ -54,7 +129,9 @@ def queues(
 
 
 @router.get(
-    "/groups/{cluster}/{group}/{topic}/history", summary="Columns of progress.groups over time"
+    "/groups/{cluster}/{group}/{topic}/history",
+    summary="Columns of progress.groups over time",
+    responses={200: {"model": _HISTORY}},
 )
 def history(
     store: TheStore,
@@ -110,7 +187,7 @@ def history_of(
     topic: str,
     names: tuple[str, ...],
     step: int | None,
-) -> Any:
+) -> Series:
     """Return the series of a group on a topic; see `tidemark.board.group_history`.
 
     Args:
@@ -153,16 +230,7 @@ def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
     topics = rows_of_group(rows, progress.GROUPS, cluster, group)
     if not topics:
         raise ProblemError(404, f"no group {group!r} in {cluster!r}: GET /api/v1/groups lists them")
-    tables = {
-        "members": raw.CLIENTS,
-        "queues": progress.QUEUES,
-        "assignments": progress.ASSIGNMENTS,
-        "idle_clients": progress.IDLE_CLIENTS,
-        "capacity": progress.CAPACITY,
-        "subscriptions": progress.SUBSCRIPTIONS,
-        "client_topics": raw.CLIENT_TOPICS,
-    }
-    details = {name: rows_of_group(rows, table, cluster, group) for name, table in tables.items()}
+    details = {name: rows_of_group(rows, table, cluster, group) for name, table in LISTS.items()}
     return {
         "cluster": cluster,
         "consumer_group": group,
@@ -207,7 +275,7 @@ def with_reports(
 
 
 def rows_of_group(
-    rows: Shown, table: Any, cluster: str, group: str, topic: str | None = None
+    rows: Shown, table: Table, cluster: str, group: str, topic: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of a table about a group, and a topic, in the order of the key."""
     result = rows.of(table, cluster)

@@ -29,7 +29,14 @@ from tidemark.board.incident_rows import (
     silence_rows,
 )
 from tidemark.board.paging import page_of_list
-from tidemark.board.responses import ProblemError, details_model, json_response, page_model
+from tidemark.board.responses import (
+    ProblemError,
+    details_model,
+    json_response,
+    object_model,
+    page_model,
+    page_of,
+)
 from tidemark.board.store import Store
 from tidemark.host.leases import HeldError
 from tidemark.lake.tables import alerting
@@ -59,6 +66,22 @@ class NewSilence(BaseModel):
     starts_at: str | None = Field(None, description="ISO 8601; now without")
 
 
+_DETAILS = details_model(INCIDENTS, notifications=alerting.NOTIFICATIONS)
+_SILENCE = object_model(
+    "SilenceRow",
+    "A silence: incidents that it matches are muted until it ends.",
+    silence_id=(str, "its id"),
+    state=(str, "ACTIVE, PLANNED or ENDED"),
+    match=(dict[str, list[str]], "column to globs, of which one must match"),
+    starts_at=(datetime, "when it starts"),
+    until=(datetime, "when it ends"),
+    author=(str, "the person who added it"),
+    comment=(str, "why, in words"),
+    ended_by=(str, "the person who ended it before its time"),
+    end_reason=(str, "why it was ended"),
+)
+
+
 @router.get(
     "/incidents",
     summary="Incidents, open ones first",
@@ -81,7 +104,7 @@ def incidents(
 @router.get(
     "/incidents/{incident_id}",
     summary="An incident, its evidence and notifications",
-    responses={200: {"model": details_model(INCIDENTS, notifications=alerting.NOTIFICATIONS)}},
+    responses={200: {"model": _DETAILS}},
 )
 def incident(store: TheStore, incident_id: str) -> Response:
     """Return an incident of any age, with transitions and who was notified."""
@@ -89,7 +112,10 @@ def incident(store: TheStore, incident_id: str) -> Response:
 
 
 @router.post(
-    "/incidents/{incident_id}/acknowledge", summary="Acknowledge it", dependencies=[JsonOnly]
+    "/incidents/{incident_id}/acknowledge",
+    summary="Acknowledge it",
+    dependencies=[JsonOnly],
+    responses={200: {"model": _DETAILS}},
 )
 def acknowledge_it(
     store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
@@ -100,7 +126,12 @@ def acknowledge_it(
     )
 
 
-@router.post("/incidents/{incident_id}/resolve", summary="Resolve it", dependencies=[JsonOnly])
+@router.post(
+    "/incidents/{incident_id}/resolve",
+    summary="Resolve it",
+    dependencies=[JsonOnly],
+    responses={200: {"model": _DETAILS}},
+)
 def resolve_it(
     store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
 ) -> Response:
@@ -108,7 +139,11 @@ def resolve_it(
     return _after(store, do(store, "resolve", incident_id, person.name, act.reason if act else ""))
 
 
-@router.get("/silences", summary="Silences in force, and planned")
+@router.get(
+    "/silences",
+    summary="Silences in force, and planned",
+    responses={200: {"model": page_of(_SILENCE)}},
+)
 def all_silences(
     store: TheStore,
     state: Annotated[str, Query(description="a state, or `all`; without, not ENDED")] = "",
@@ -118,7 +153,13 @@ def all_silences(
     return json_response({"items": rows, "next_cursor": None})
 
 
-@router.post("/silences", summary="Mute matching incidents for a while", dependencies=[JsonOnly])
+@router.post(
+    "/silences",
+    summary="Mute matching incidents for a while",
+    dependencies=[JsonOnly],
+    status_code=201,
+    responses={201: {"model": _SILENCE}},
+)
 def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Response:
     """Add a silence in the name of the person."""
     match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}

@@ -1,13 +1,14 @@
 """``/topics``: topics, their queues and the groups that consume them."""
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheStore, part_of, shown
 from tidemark.board.paging import Order, containing, having, page
-from tidemark.board.responses import json_response, page_model
-from tidemark.board.topic_rows import TOPICS, topic_details, topic_rows
+from tidemark.board.responses import json_response, object_model, page_model, row_model
+from tidemark.board.topic_rows import PARTS, TOPICS, topic_details, topic_rows
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["topics"])
@@ -31,7 +32,21 @@ def topics(
     return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
-@router.get("/topics/{cluster}/{topic}", summary="A topic: configuration, queues, groups")
+_DETAILS = object_model(
+    "TopicDetails",
+    "A topic at a snapshot.",
+    cluster=(str, "the cluster"),
+    topic=(str, "the topic"),
+    observed_at=(datetime, "start of the snapshot"),
+    **{name: (list[row_model(table)], table.comment) for name, table in PARTS.items()},  # pyright: ignore
+)
+
+
+@router.get(
+    "/topics/{cluster}/{topic}",
+    summary="A topic: configuration, queues, groups",
+    responses={200: {"model": _DETAILS}},
+)
 def topic(
     store: TheStore,
     cluster: Cluster,
