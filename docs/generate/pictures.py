@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.made_up import CLUSTER
 from docs.generate import scene
@@ -82,21 +82,24 @@ def take(address: str, folder: Path, written: scene.Scene) -> None:
 
 
 def picture(
-    browser: Browser,
-    address: str,
-    file: Path,
-    size: tuple[int, int],
-    chosen: Mapping[str, Any],
-    *,
-    whole: bool = False,
+    browser: Browser, address: str, file: Path, size: tuple[int, int], chosen: Mapping[str, Any]
 ) -> None:
-    """Take a picture of what a window shows of a page, or of the whole page."""
+    """Take a picture of what a window shows of a page."""
+    with opened(browser, address, size, chosen) as page:
+        page.screenshot(path=file)
+
+
+@contextmanager
+def opened(
+    browser: Browser, address: str, size: tuple[int, int], chosen: Mapping[str, Any]
+) -> Iterator[Page]:
+    """Open a page in a window of its own; yield it when its charts are drawn."""
     options: dict[str, Any] = {"locale": "en-GB", "color_scheme": "light", **chosen}
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
     page = context.new_page()
     page.goto(address)
     page.wait_for_function("!document.querySelector('figure[data-chart]:not(.drawn)')")
-    page.screenshot(path=file, full_page=whole)
+    yield page
     context.close()
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
+from docs.generate.screenshots import AXE, FAULTS
+from tests.board.pages.test_quality import add_quarantined, add_results
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 from tests.support.browser import browser_page
@@ -15,20 +16,14 @@ from tidemark.alerting.incidents.actions import one_incident
 from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
-from tidemark.lake.tables import alerting
+from tidemark.lake.decisions import decisions
+from tidemark.lake.tables import alerting, progress
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.slow
 
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
-AXE = (Path(__file__).parent / "vendor" / "axe-4.11.0.min.js").read_text(encoding="utf-8")
-FAULTS = """async () => {
-    const found = await axe.run(document, {resultTypes: ["violations"]});
-    return found.violations
-        .filter((each) => ["serious", "critical"].includes(each.impact))
-        .map((each) => `${each.id}: ${each.nodes.map((node) => node.target).join(" | ")}`);
-}"""
 
 
 @pytest.fixture
@@ -92,9 +87,57 @@ def test_dark_colours_and_chinese_by_the_switch(page: playwright.Page) -> None:
 
 def test_a_phone_shows_no_page_wider_than_itself(page: playwright.Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    for path in ("/", "/groups", f"/group?cluster={CLUSTER}&group=mailer", "/incidents"):
+    paths = ("/", "/groups", f"/group?cluster={CLUSTER}&group=mailer", "/incidents")
+    for path in (*paths, "/dead-letters", "/topics", "/brokers", "/events", "/quality"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def add_more(page: playwright.Page, lake: Lake) -> list[str]:
+    """Adds dead letters, a failed expectation and quarantined rows; returns the ids of these.
+
+    The board has read all of them afterwards.
+    """
+    at = lake.read(progress.SNAPSHOTS, columns=("observed_at",))["observed_at"].to_pylist()[-1]
+    topic = {"topic": "%DLQ%mailer", "messages": 3, "added_last_hour": 1, "complete": True}
+    topic |= {"oldest_at": at - timedelta(hours=30), "newest_at": at}
+    lake.append(progress.TOPICS, board_home.rows_of(progress.TOPICS, at, [topic]))
+    add_results(lake, at, {"expectation": "few", "success": False, "unexpected": 2})
+    ids = add_quarantined(lake, at, 1, 2)
+    for _ in range(600):
+        if page.request.get("/api/v1/quality/quarantine").json()["items"]:
+            return ids
+        page.wait_for_timeout(100)
+    pytest.fail("the board does not read the quarantined rows")
+
+
+def test_a_quarantined_row_is_released_by_keyboard(page: playwright.Page, lake: Lake) -> None:
+    (row, _) = add_more(page, lake)
+    page.goto("/quality")
+    page.get_by_label(f"Choose {row}").focus()
+    page.keyboard.press("Space")
+    page.get_by_label("Why").first.focus()
+    page.keyboard.type("the broker confirms it")
+    page.get_by_role("button", name="Release").focus()
+    page.keyboard.press("Enter")
+    playwright.expect(page.get_by_text("tidemark recompute --from")).to_be_visible()
+    (decision,) = decisions(lake)
+    assert (decision.row_id, decision.comment) == (row, "the broker confirms it")
+
+
+def test_a_tick_leaves_a_form_that_a_person_fills_in(page: playwright.Page, lake: Lake) -> None:
+    """The page refreshes only its results."""
+    (row, _) = add_more(page, lake)
+    page.goto("/quality")
+    page.wait_for_timeout(1500)
+    page.get_by_label(f"Choose {row}").check()
+    page.get_by_label("Why").first.fill("half a reason")
+    at = board_home.now() + timedelta(minutes=1)
+    add_results(lake, at, {"expectation": "newly_failed", "success": False, "unexpected": 7})
+    add_snapshot(lake, at)
+    playwright.expect(page.get_by_text("newly_failed")).to_be_visible()
+    assert page.get_by_label("Why").first.input_value() == "half a reason"
+    assert page.get_by_label(f"Choose {row}").is_checked()
 
 
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
@@ -105,13 +148,14 @@ def test_axe_finds_no_serious_fault(
     page.emulate_media(color_scheme=theme)  # pyright: ignore
     page.set_viewport_size({"width": width, "height": 844})
     (row,) = lake.read(alerting.INCIDENTS, columns=("incident_id",)).to_pylist()
+    add_more(page, lake)
     paths = ["/", "/groups", GROUP, "/incidents", f"/incident?id={row['incident_id']}", "/topics"]
     paths += [f"/topic?cluster={CLUSTER}&topic=orders", "/brokers", "/events", "/quality"]
-    paths += ["/groups?at=2026-01-01T00:00:00Z"]
+    paths += ["/dead-letters", "/groups?at=2026-01-01T00:00:00Z"]
     faults = {}
     for path in paths:
         page.goto(path)
-        page.evaluate(AXE)
+        page.evaluate(AXE.read_text(encoding="utf-8"))
         if evaluated := page.evaluate(FAULTS):
             faults[path] = evaluated
     assert faults == {}
