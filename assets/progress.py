@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS
-from assets.resources import ClientMachineResource, HealthResource
+from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import MEASURED, PEAK, capacity
@@ -35,6 +35,7 @@ from tidemark.lake.schema import all_of, one_of, window_filter
 from tidemark.lake.tables import progress, quality, raw
 from tidemark.planning.history import window_of
 from tidemark.planning.hourly_peaks import replace_peaks
+from tidemark.planning.objectives import replace_objectives
 from tidemark.planning.observation_steps import with_lacking
 from tidemark.planning.unreachable_brokers import united
 
@@ -204,6 +205,19 @@ def progress_peaks(run: CurrentRun) -> dg.MaterializeResult:
     """Keep the largest rate of production of each hour; capacity is planned for that of a week."""
     window = run.plan.window
     rows = replace_peaks(run.lake, window)
+    return dg.MaterializeResult(metadata=written(rows, window.whole_hours()))
+
+
+@window_asset(progress.OBJECTIVES, progress.GROUPS)
+def progress_objectives(
+    context: dg.AssetExecutionContext, run: CurrentRun, objectives: ObjectivesResource
+) -> dg.MaterializeResult:
+    """Count the minutes of each objective by hour, and what is left of its error budget."""
+    declared, mistakes = objectives.declared()
+    for mistake in mistakes:
+        context.log.error(f"left out: {mistake}")
+    window = run.plan.window
+    rows = replace_objectives(run.lake, window, declared)
     return dg.MaterializeResult(metadata=written(rows, window.whole_hours()))
 
 

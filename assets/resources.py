@@ -28,12 +28,13 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.recovery import recover
 from tidemark.lake.upgrading import upgrade
 from tidemark.rocketmq.records import Snapshot
-from tidemark.settings import health, machines
+from tidemark.settings import health, machines, objectives
 from tidemark.settings.clusters import configured
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.health import Override
 from tidemark.settings.home import Home
 from tidemark.settings.machines import Machine, MachineOverride, Sizing
+from tidemark.settings.objectives import Objective
 from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
 
 GRACE_SECONDS = 20.0
@@ -273,6 +274,17 @@ class ClientMachineResource(dg.ConfigurableResource):
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
         """Return the machines of single groups that the file now contains, and its mistakes."""
         return machines.read(Path(self.path), required=self.required)
+
+
+class ObjectivesResource(dg.ConfigurableResource):
+    """Objectives of groups, from a settings file."""
+
+    path: str = Field(description="settings file, TIDEMARK_OBJECTIVES")
+    required: bool = Field(default=False, description="whether the file has to exist")
+
+    def declared(self) -> tuple[Sequence[Objective], list[str]]:
+        """Return the objectives that the file now contains, and a line for each mistake in it."""
+        return objectives.read(Path(self.path), required=self.required)
 
 
 @contextmanager

@@ -150,6 +150,19 @@ _OWN = {
         ordered("previous_at", "observed_at", name="previous_at_before_observed_at", strictly=True),
     ),
     "progress.peaks": (at_least("peak_tps", 0), between("hour_of_week", 0, 167)),
+    "progress.objectives": (
+        *(between(name, 0, 60) for name in ("good", "bad", "unknown")),
+        at_least("bad_before", 0),
+        at_least("burn_rate_1h", 0),
+        at_least("burn_rate_6h", 0),
+        Expectation(
+            "minutes_of_an_hour",
+            "warn",
+            "good + bad + unknown <= 60",
+            "good + bad + unknown > 60",
+            ("good", "bad", "unknown"),
+        ),
+    ),
     "progress.throughput": (
         at_least("tps", 0),
         at_least("sum", 0),

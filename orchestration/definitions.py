@@ -16,6 +16,7 @@ from assets.progress import (
     progress_capacity,
     progress_events,
     progress_groups,
+    progress_objectives,
     progress_peaks,
     progress_queues,
     progress_throughput,
@@ -53,6 +54,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     data_docs,
     progress_timeline,
     progress_topics,
+    progress_objectives,
     progress_peaks,
 )
 

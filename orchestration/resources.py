@@ -13,6 +13,7 @@ from assets.resources import (
     CollectorResource,
     HealthResource,
     LakeResource,
+    ObjectivesResource,
     QualityResource,
     RulesResource,
 )
@@ -34,6 +35,7 @@ def resources(settings: Settings) -> dict[str, Any]:
     """
     home, health, quality = settings.home, settings.health_file, settings.quality_file
     capacity, suites = settings.capacity_file, settings.expectations_folder
+    objectives = settings.objectives_file
     catalog = CatalogConfig.of(home, settings.catalog)
     return {
         "lake": _fixed(
@@ -74,6 +76,9 @@ def resources(settings: Settings) -> dict[str, Any]:
                 path=str(capacity.path),
                 required=capacity.required,
             )
+        ),
+        "objectives": _fixed(
+            lambda: ObjectivesResource(path=str(objectives.path), required=objectives.required)
         ),
         "notification_settings": settings.notifications,
         "run": run_resource,

@@ -126,6 +126,18 @@ CASES: dict[str, Cases] = {
             [{"hour_of_week": None}],
         ),
     },
+    "progress.objectives": {
+        **{
+            f"{name}_in_0_to_60": ({name: 60}, [{name: -1}, {name: 61}], [{name: None}])
+            for name in ("good", "bad", "unknown")
+        },
+        **never_negative("bad_before", "burn_rate_1h", "burn_rate_6h"),
+        "minutes_of_an_hour": (
+            {"good": 50, "bad": 5, "unknown": 5},
+            [{"good": 50, "bad": 6, "unknown": 5}],
+            [{"good": None, "bad": 6, "unknown": 5}],
+        ),
+    },
     "progress.throughput": {
         **never_negative("tps", "sum", "tps_observed"),
         **share("served_by_replicas"),

@@ -35,7 +35,7 @@ PLACE = Path("/tmp/tidemark-home-of-v0.1")
 """Where that home was made: the metadata of its tables name their files by full path."""
 
 NEW = {
-    *(progress.PEAKS.name, progress.TOPICS.name),
+    *(progress.PEAKS.name, progress.TOPICS.name, progress.OBJECTIVES.name),
     *(raw.BROKER_METRICS.name, raw.TOPIC_METRICS.name),
 }
 """Tables that 0.1.0 did not have."""

@@ -32,6 +32,7 @@ def made(settings: Settings, name: str):
         ("health", {"path": "/tmp/health.yaml"}),
         ("quality_settings", {"folder": "/tmp/suites"}),
         ("client_machine", {"path": "/tmp/capacity.yaml"}),
+        ("objectives", {"path": "/tmp/objectives.yaml"}),
         ("spark", {"spark_config": {"spark.jars": "/tmp/evil.jar"}}),
     ],
 )

@@ -56,6 +56,7 @@ COMPUTED = (
     progress.THROUGHPUT,
     progress.CAPACITY,
     progress.PEAKS,
+    progress.OBJECTIVES,
     progress.EVENTS,
     quality.QUARANTINE,
     alerting.ALERTS,

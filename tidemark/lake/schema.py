@@ -10,7 +10,15 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    Or,
+)
 
 from tidemark.lake.clocks import Window
 
@@ -143,6 +151,11 @@ def not_before(column: str, instant: datetime) -> BooleanExpression:
 def earlier_than(column: str, instant: datetime) -> BooleanExpression:
     """Return the condition that a column is earlier than an instant."""
     return LessThan(column, instant.isoformat())  # pyright: ignore
+
+
+def more_than(column: str, number: float) -> BooleanExpression:
+    """Return the condition that a column is above a number."""
+    return GreaterThan(column, number)  # pyright: ignore
 
 
 def all_of(*conditions: BooleanExpression) -> BooleanExpression:

@@ -128,6 +128,9 @@ class Settings(BaseSettings):
     capacity: str = _setting(
         "", "File of what consumers run on; capacity.yaml in the home unless set."
     )
+    objectives: str = _setting(
+        "", "File of objectives of groups; objectives.yaml in the home unless set."
+    )
     notify_urls: SecretStr = _setting(
         SecretStr(""), "Apprise addresses that receive notifications, separated by blanks."
     )
@@ -407,6 +410,11 @@ class Settings(BaseSettings):
     def capacity_file(self) -> SettingsFile:
         """The settings file of machines of consumers."""
         return SettingsFile.of(self.home, "capacity.yaml", self.capacity)
+
+    @property
+    def objectives_file(self) -> SettingsFile:
+        """The file of objectives of groups."""
+        return SettingsFile.of(self.home, "objectives.yaml", self.objectives)
 
     @property
     def spark(self) -> SparkSettings:

@@ -24,6 +24,7 @@ NAMES = tuple(
         "QUALITY",
         "EXPECTATIONS",
         "CAPACITY",
+        "OBJECTIVES",
         "NOTIFY_URLS",
         "DIGEST_URLS",
         "HEARTBEAT_URL",

@@ -15,7 +15,9 @@ app = typer.Typer()
 COLUMNS = ("name", "value", "source", "unit", "description")
 
 HOME_FILES = {
-    **{name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity")},
+    **{
+        name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity", "objectives")
+    },
     "expectations": "expectations",
 }
 """Fields of `Settings` that name a file or folder, and that of the home that counts without."""

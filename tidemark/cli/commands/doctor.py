@@ -65,6 +65,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         Check(name="quality", run=_quality),
         Check(name="suites", run=_suites),
         Check(name="capacity", run=_capacity),
+        Check(name="objectives", run=_objectives),
     ]
     brokers = Check(
         name="brokers", run=lambda: _brokers(namesrv), uses="TIDEMARK_NAMESRV, clusters.yaml"
@@ -229,6 +230,16 @@ def _capacity() -> str:
         if not file.missing
         else "the same for all groups"
     )
+
+
+def _objectives() -> str:
+    from tidemark.settings.objectives import read
+
+    file = invocation().settings.objectives_file
+    objectives, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    return "none is declared" if file.missing else f"{len(objectives)} in {file.path}"
 
 
 def _brokers(namesrv: str) -> str:

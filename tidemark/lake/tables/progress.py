@@ -430,6 +430,49 @@ PEAKS = Table(
     key=("observed_at", "cluster", "consumer_group", "topic"),
 )
 
+OBJECTIVES = Table(
+    "progress.objectives",
+    "One row per hour, group, topic and objective that is declared for them: good, bad and unknown "
+    "minutes, and what they leave of the error budget.",
+    (
+        Column("hour", TIMESTAMP, "start of the hour"),
+        *raw.SNAPSHOT,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        Column("objective", STRING, "name of the objective"),
+        Column("measure", STRING, "delay | lag: the number that it bounds"),
+        Column("threshold", DOUBLE, "delay in milliseconds or lag in messages; more of it is bad"),
+        Column("target", DOUBLE, "share of the window's minutes that must not be bad"),
+        Column("window_hours", INT, "hours over which the target holds"),
+        Column("good", INT, "minutes whose observations are all known and within the threshold"),
+        Column(
+            "bad",
+            INT,
+            "minutes in which an observation, or a lower bound of it, was above the threshold",
+        ),
+        Column(
+            "unknown",
+            INT,
+            "all other minutes, from the start of the hour to its end or to the present",
+        ),
+        Column("bad_before", BIGINT, "bad minutes of the earlier hours of the window"),
+        Column(
+            "budget_left",
+            DOUBLE,
+            "share of the bad minutes that the window may have which is left; below 0 when there "
+            "were more",
+        ),
+        Column(
+            "burn_rate_1h",
+            DOUBLE,
+            "bad share of the known minutes of the last hour over the share that may be bad; at 1 "
+            "the budget lasts for the window; NULL = no minute is known",
+        ),
+        Column("burn_rate_6h", DOUBLE, "the same of the last six hours"),
+    ),
+    key=("hour", "cluster", "consumer_group", "topic", "objective"),
+)
+
 TIMELINE = Table(
     name="progress.timeline",
     comment="One row per queue and observation at which its max_offset had changed.",
@@ -705,6 +748,7 @@ ALL = (
     SNAPSHOTS,
     TIMELINE,
     PEAKS,
+    OBJECTIVES,
     EVENTS,
     THROUGHPUT,
     CAPACITY,

@@ -1,0 +1,260 @@
+"""Minutes of objectives by hour, and what they leave of the error budget: ``progress.objectives``.
+
+A run counts the hours of its window again as a whole, so that a tick, a repeated tick and a
+backfill give the same rows. The rows are few and need no Spark.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+
+from tidemark.lake.bounds import Bound, bound_of, columns_with_marks
+from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, MICROSECOND, Window, floor_hour
+from tidemark.lake.schema import all_of, more_than, window_filter
+from tidemark.lake.tables import progress
+from tidemark.settings.fields import fits
+from tidemark.settings.objectives import Measure, Objective
+
+CARRIED = 5
+"""Minutes without an observation that one before them speaks for; longer gaps are unknown."""
+
+MINUTES = 60
+
+LONG_HOURS = 6
+"""Hours of the longer of the two windows of burn rates; the shorter one is an hour."""
+
+COLUMNS = {Measure.DELAY: "delay_ms", Measure.LAG: "lag"}
+"""The columns of ``progress.groups`` that objectives bound."""
+
+SUBJECT = ("cluster", "consumer_group", "topic")
+
+_Subject = tuple[str, str, str]
+_Key = tuple[str, str, str, str]
+"""A subject and the name of an objective."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """Minutes of one hour, subject and objective.
+
+    Attributes:
+        good: those in which every observation was known and within the threshold.
+        bad: those in which one was above it.
+        unknown: the others, up to the last that counts.
+    """
+
+    good: int
+    bad: int
+    unknown: int = 0
+
+    @property
+    def counted(self) -> int:
+        """All minutes so far; `MINUTES` of an hour that is over."""
+        return self.good + self.bad + self.unknown
+
+
+def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objective]) -> int:
+    """Count the minutes of a window's hours; later hours get their budgets again.
+
+    Args:
+        lake: the tables; ``progress.groups`` of the window must be computed.
+        window: the window.
+        objectives: those declared now.
+
+    Returns:
+        Rows written.
+    """
+    hours = window.whole_hours()
+    newest = lake.newest_hour(progress.OBJECTIVES)
+    if not objectives:
+        has_rows = newest is not None and lake.has_rows(progress.OBJECTIVES, hours)
+        return lake.replace(progress.OBJECTIVES, hours, _table([])) if has_rows else 0
+    if newest is not None and newest < hours.start:
+        # The last row of that hour ends with its last observation; now all of it is over.
+        hours = Window(newest, hours.end)
+    end = hours.end if newest is None else max(hours.end, newest + HOUR)
+    columns = columns_with_marks(("observed_at", *SUBJECT, *COLUMNS.values()))
+    reach = Window(hours.start - timedelta(minutes=CARRIED), hours.end)
+    observed = lake.read(progress.GROUPS, reach, columns=("snapshot_id", "complete", *columns))
+    counts = _counted(observed, objectives, hours, end - HOUR)
+    longest = max(objective.window for objective in objectives)
+    # Statistics of files let most hours of a window be skipped: they have no bad minute.
+    bad = all_of(
+        window_filter(progress.OBJECTIVES, Window(hours.start - longest, hours.start)),
+        more_than("bad", 0),
+    )
+    recent = Window(hours.start - LONG_HOURS * HOUR, hours.start)
+    stored = [*_stored(lake, bad), *_stored(lake, recent)]
+    later = _stored(lake, Window(hours.end, end)) if end > hours.end else []
+    declared = {objective.name: objective for objective in objectives}
+    budgeted = list(with_budgets(stored, [*counts, *later], declared))
+    return lake.replace(progress.OBJECTIVES, Window(hours.start, end), _table(budgeted))
+
+
+def _stored(lake: Lake, where: BooleanExpression | Window) -> list[dict[str, Any]]:
+    return lake.read(progress.OBJECTIVES, where).to_pylist()
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=progress.OBJECTIVES.arrow_schema())
+
+
+def _counted(
+    observed: pa.Table, objectives: Sequence[Objective], hours: Window, newest: datetime
+) -> Iterator[dict[str, Any]]:
+    """Yield a row without a budget per hour, subject and objective that has an observation.
+
+    Args:
+        observed: rows of ``progress.groups`` of the hours, and of `CARRIED` minutes before.
+        objectives: the objectives.
+        hours: the hours.
+        newest: the newest hour with observations; it ends with its last one.
+    """
+    by_subject: dict[_Subject, list[dict[str, Any]]] = {}
+    declared: dict[_Subject, list[Objective]] = {}
+    for batch in observed.to_batches():
+        for row in batch.to_pylist():
+            subject = (row["cluster"], row["consumer_group"], row["topic"])
+            if subject not in declared:
+                declared[subject] = [one for one in objectives if fits(one.match, row)]
+            if declared[subject]:
+                by_subject.setdefault(subject, []).append(row)
+    for subject, rows in sorted(by_subject.items()):
+        rows.sort(key=lambda row: row["observed_at"])
+        for objective in declared[subject]:
+            minutes = minute_states(rows, objective)
+            # The last row of an hour remains, because rows are in order of time.
+            last_of = {floor_hour(row["observed_at"]): row for row in rows}
+            for hour, last in last_of.items():
+                if hour not in hours:
+                    continue
+                through = hour + HOUR - MICROSECOND if hour < newest else last["observed_at"]
+                count = count_minutes(minutes, hour, through)
+                yield {
+                    "hour": hour,
+                    "snapshot_id": last["snapshot_id"],
+                    "observed_at": last["observed_at"],
+                    **dict(zip(SUBJECT, subject, strict=True)),
+                    "objective": objective.name,
+                    "measure": objective.measure.value,
+                    "threshold": objective.threshold,
+                    "good": count.good,
+                    "bad": count.bad,
+                    "unknown": count.unknown,
+                }
+
+
+def minute_states(
+    rows: Iterable[Mapping[str, Any]], objective: Objective
+) -> dict[datetime, bool | None]:
+    """Return whether each observed minute is bad, NULL where that is unknown.
+
+    A minute is bad where one of its observations is, and else unknown where one of them is.
+
+    Args:
+        rows: those of one subject, of ``progress.groups``.
+        objective: the objective.
+    """
+    states: dict[datetime, bool | None] = {}
+    for row in rows:
+        minute = row["observed_at"].replace(second=0, microsecond=0)
+        state = is_bad(row, objective)
+        if minute not in states or state or states[minute] is False:
+            states[minute] = state
+    return states
+
+
+def is_bad(row: Mapping[str, Any], objective: Objective) -> bool | None:
+    """Return whether an observation is above the threshold of an objective; None where unknown.
+
+    A lower bound above the threshold is, and one within it says nothing.
+    """
+    column = COLUMNS[objective.measure]
+    value = row[column]
+    if value is None:
+        return None
+    if value > objective.threshold:
+        return None if bound_of(column, row) is Bound.UPPER else True
+    return None if bound_of(column, row) is Bound.LOWER else False
+
+
+def count_minutes(
+    states: Mapping[datetime, bool | None], hour: datetime, through: datetime
+) -> Count:
+    """Count the minutes of an hour up to an instant.
+
+    Args:
+        states: see `minute_states`, those before the hour included.
+        hour: its start.
+        through: the last instant that counts.
+    """
+    counted = {True: 0, False: 0, None: 0}
+    for number in range(MINUTES):
+        minute = hour + timedelta(minutes=number)
+        if minute > through:
+            break
+        speaking = (minute - timedelta(minutes=back) for back in range(CARRIED + 1))
+        counted[next((states[at] for at in speaking if at in states), None)] += 1
+    return Count(good=counted[False], bad=counted[True], unknown=counted[None])
+
+
+def with_budgets(
+    stored: Iterable[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+    objectives: Mapping[str, Objective],
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of counts with what is left of the budget, and how fast it is used.
+
+    Args:
+        stored: rows of earlier hours.
+        rows: rows with counts, of hours after them.
+        objectives: those declared now by name; rows of others are left out.
+    """
+    counts: dict[_Key, dict[datetime, Count]] = {}
+    for row in (*stored, *rows):
+        by_hour = counts.setdefault(_key(row), {})
+        by_hour[row["hour"]] = Count(good=row["good"], bad=row["bad"], unknown=row["unknown"])
+    for row in rows:
+        objective = objectives.get(row["objective"])
+        if objective is None:
+            continue
+        by_hour, hour = counts[_key(row)], row["hour"]
+        before = Window(hour - objective.window + HOUR, hour)
+        bad_before = sum(count.bad for at, count in by_hour.items() if at in before)
+        yield {
+            **row,
+            "target": objective.target,
+            "window_hours": objective.window // HOUR,
+            "bad_before": bad_before,
+            "budget_left": 1 - (bad_before + row["bad"]) / objective.budget,
+            "burn_rate_1h": _burn_rate(by_hour, hour, 1, objective.target),
+            "burn_rate_6h": _burn_rate(by_hour, hour, LONG_HOURS, objective.target),
+        }
+
+
+def _burn_rate(
+    by_hour: Mapping[datetime, Count], hour: datetime, hours: int, target: float
+) -> float | None:
+    """Return the bad share of the known minutes of the last hours, over the share that may be.
+
+    The last hours end with the last minute that is counted. Of the hour in which they begin only
+    its sums are known, so it counts as if its minutes were alike.
+    """
+    rest = (MINUTES - by_hour[hour].counted) / MINUTES
+    weighted = [(by_hour[hour], 1.0)]
+    for back in range(1, hours + 1):
+        count = by_hour.get(hour - back * HOUR)
+        if count is not None:
+            weighted.append((count, rest if back == hours else 1.0))
+    known = sum(weight * (count.good + count.bad) for count, weight in weighted)
+    bad = sum(weight * count.bad for count, weight in weighted)
+    return bad / known / (1 - target) if known else None
+
+
+def _key(row: Mapping[str, Any]) -> _Key:
+    return row["cluster"], row["consumer_group"], row["topic"], row["objective"]
