@@ -156,11 +156,11 @@ _OWN = {
         at_least("burn_rate_1h", 0),
         at_least("burn_rate_6h", 0),
         Expectation(
-            "minutes_of_an_hour",
-            "warn",
-            "good + bad + unknown <= 60",
-            "good + bad + unknown > 60",
-            ("good", "bad", "unknown"),
+            name="minutes_of_an_hour",
+            severity="warn",
+            condition="good + bad + unknown <= 60",
+            violation="good + bad + unknown > 60",
+            columns=("good", "bad", "unknown"),
         ),
     ),
     "progress.throughput": (

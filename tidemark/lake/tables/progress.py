@@ -431,10 +431,10 @@ PEAKS = Table(
 )
 
 OBJECTIVES = Table(
-    "progress.objectives",
-    "One row per hour, group, topic and objective that is declared for them: good, bad and unknown "
+    name="progress.objectives",
+    comment="One row per hour, group, topic and objective that is declared for them: good, bad and unknown "
     "minutes, and what they leave of the error budget.",
-    (
+    columns=(
         Column("hour", TIMESTAMP, "start of the hour"),
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
