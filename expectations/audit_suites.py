@@ -153,6 +153,7 @@ _OWN = {
     "progress.objectives": (
         *(between(name, 0, 60) for name in ("good", "bad", "unknown")),
         at_least("bad_before", 0),
+        at_least("unknown_before", 0),
         at_least("burn_rate_1h", 0),
         at_least("burn_rate_6h", 0),
         Expectation(

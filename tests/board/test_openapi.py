@@ -17,6 +17,7 @@ from tidemark.board.access import OPEN_PATHS
 from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import floor_hour
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import alerting, progress, quality, raw
 from tidemark.settings.home import Home
@@ -60,6 +61,7 @@ def client(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
         progress.QUEUES: {"consumer_group": "mailer", "queue_id": 0, "lag": 90_000},
         raw.CLIENTS: {"consumer_group": "mailer", "client_id": "a"},
         progress.EVENTS: {"consumer_group": "mailer", "queue_id": 0, "kind": "EXPIRED"},
+        progress.OBJECTIVES: {"hour": floor_hour(at), "consumer_group": "mailer"},
         quality.QUARANTINE: {"table": "raw.topics"},
         quality.RESULTS: {
             "table": "raw.topics",

@@ -131,7 +131,7 @@ CASES: dict[str, Cases] = {
             f"{name}_in_0_to_60": ({name: 60}, [{name: -1}, {name: 61}], [{name: None}])
             for name in ("good", "bad", "unknown")
         },
-        **never_negative("bad_before", "burn_rate_1h", "burn_rate_6h"),
+        **never_negative("bad_before", "unknown_before", "burn_rate_1h", "burn_rate_6h"),
         "minutes_of_an_hour": (
             {"good": 50, "bad": 5, "unknown": 5},
             [{"good": 50, "bad": 6, "unknown": 5}],

@@ -184,6 +184,7 @@ def test_a_recomputed_hour_changes_the_budgets_after_it(lake):
     replace_objectives(lake, minutes(0, 60), [objective()])
     assert counts(lake)[0] == (0, 6, 54)
     assert [row_of(lake, hour)["budget_left"] for hour in (0, 1, 2)] == pytest.approx([0, 0, 0])
+    assert [row_of(lake, hour)["unknown_before"] for hour in (0, 1, 2)] == [0, 54, 108]
 
 
 observations = st.lists(

@@ -86,6 +86,10 @@ def fill(lake: Lake, at: datetime) -> None:
     dead |= {"complete": True, "oldest_at": at - timedelta(hours=2), "newest_at": at}
     dead |= {"oldest_at_is_upper_bound": False}
     write(progress.TOPICS, {"topic": TOPIC} | held, dead)
+    minutes = {"good": 50, "bad": 5, "unknown": 5, "bad_before": 1, "unknown_before": 1}
+    minutes |= {"budget_left": 0.5, "burn_rate_1h": 2.0, "burn_rate_6h": 1.0, "target": 0.99}
+    named = {"consumer_group": GROUP, "topic": TOPIC, "objective": "on-time", "hour": at}
+    write(progress.OBJECTIVES, minutes | named)
     members = [{"consumer_group": GROUP, "client_id": f"10.0.0.9@{n}"} for n in (1, 2)]
     write(
         raw.CLIENTS,

@@ -26,6 +26,7 @@ from tidemark.board.api import (
     group,
     groups,
     incidents,
+    objectives,
     plan,
     topics,
 )
@@ -40,6 +41,7 @@ from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
 from tidemark.board.pages import layout, now, overview, preferences, quality, tables
+from tidemark.board.pages import objectives as objectives_page
 from tidemark.board.pages.dagster import Dagster
 from tidemark.board.responses import (
     Problem,
@@ -217,14 +219,24 @@ def application(
 def _include_routes(app: FastAPI) -> None:
     """Add the API, the addresses that programs poll, the pages and their files."""
     api = APIRouter(prefix=API, dependencies=[Depends(readable), *map(Depends, SCHEMES)])
-    for module in (clusters, groups, group, dead_letters, topics, incidents, events, plan):
+    for module in (
+        clusters,
+        groups,
+        group,
+        dead_letters,
+        objectives,
+        topics,
+        incidents,
+        events,
+        plan,
+    ):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probe_routes)
     app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
-        *(overview, groups_pages, group_page, incidents_pages, dead_letters_page),
+        *(overview, groups_pages, group_page, incidents_pages, dead_letters_page, objectives_page),
         *(tables, quality, now, preferences),
     ):
         app.include_router(module.router)

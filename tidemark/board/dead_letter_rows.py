@@ -98,7 +98,7 @@ def _dead_topics(rows: Shown) -> list[dict[str, Any]]:
 def _groups(rows: Shown) -> dict[_Key, list[dict[str, Any]]]:
     """Return the rows of groups with a dead letter, or a message to try again."""
     table = rows.of(progress.GROUPS)
-    is_any = pa.array([False] * table.num_rows)
+    is_any = pa.array([False] * table.num_rows, pa.bool_())
     for name in ("dlq_messages", "retry_lag", "redelivered_tps"):
         above = pc.fill_null(pc.greater(table[name], 0), False)  # pyright: ignore
         is_any = pc.or_(is_any, above)  # pyright: ignore

@@ -68,12 +68,20 @@ OF_GROUP = (
 )
 """Tables that not every snapshot has rows for: the newest rows of each group are kept."""
 
-RECENT = (progress.EVENTS, progress.THROUGHPUT, quality.RESULTS, quality.QUARANTINE)
+RECENT = (
+    *(progress.EVENTS, progress.THROUGHPUT, progress.OBJECTIVES),
+    *(quality.RESULTS, quality.QUARANTINE),
+)
 """Tables of which the rows of the last `REACH` are kept."""
+
+REWRITTEN = (progress.OBJECTIVES,)
+"""Tables of which a tick replaces the rows of the shown snapshot before it ends. Rows are kept
+until there is a newer snapshot to show."""
 
 REACH = {
     progress.EVENTS.name: timedelta(hours=24),
     progress.THROUGHPUT.name: timedelta(minutes=30),
+    progress.OBJECTIVES.name: timedelta(hours=2),
     quality.RESULTS.name: timedelta(hours=2),
     quality.QUARANTINE.name: timedelta(hours=24),
 }
@@ -146,7 +154,8 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
     at, snapshots = clusters_at(lake, clocks.latest(now)) if is_new else before
     rows = {raw.SNAPSHOTS.name: snapshots}
     for table in (*OF_SNAPSHOT, *OF_GROUP, *RECENT, alerting.INCIDENTS):
-        if at == known.at and table.name not in changed and table.name in known.rows:
+        is_known = table.name not in changed or table in REWRITTEN
+        if at == known.at and is_known and table.name in known.rows:
             rows[table.name] = known.rows[table.name]
         else:
             rows[table.name] = read_rows(lake, table, at, now)
@@ -179,7 +188,7 @@ def until(rows: pa.Table, at: Mapping[str, datetime]) -> pa.Table:
         if "cluster" in rows.column_names
         else pc.replace_substring_regex(rows["snapshot_id"], "^[^-]*Z-", "")  # pyright: ignore
     )
-    is_later = pa.array([False] * rows.num_rows)
+    is_later = pa.array([False] * rows.num_rows, pa.bool_())
     for cluster, instant in at.items():
         of_cluster = pc.equal(clusters, cluster)  # pyright: ignore
         after = pc.greater(rows["observed_at"], pa.scalar(instant))  # pyright: ignore

@@ -73,7 +73,7 @@ def containing(rows: pa.Table, text: str, columns: Sequence[str]) -> pa.Table:
     """Return the rows one of whose columns contains a text, whatever its case."""
     if not text:
         return rows
-    result = pa.array([False] * rows.num_rows)
+    result = pa.array([False] * rows.num_rows, pa.bool_())
     for name in columns:
         contains = pc.match_substring(rows[name], text, ignore_case=True)  # pyright: ignore
         result = pc.or_(result, pc.fill_null(contains, False))  # pyright: ignore

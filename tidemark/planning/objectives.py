@@ -15,7 +15,7 @@ from pyiceberg.expressions import BooleanExpression
 from tidemark.lake.bounds import Bound, bound_of, columns_with_marks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window, floor_hour
-from tidemark.lake.schema import all_of, more_than, window_filter
+from tidemark.lake.schema import all_of, any_of, more_than, window_filter
 from tidemark.lake.tables import progress
 from tidemark.settings.fields import fits
 from tidemark.settings.objectives import Measure, Objective
@@ -83,13 +83,13 @@ def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objectiv
     observed = lake.read(progress.GROUPS, reach, columns=("snapshot_id", "complete", *columns))
     counts = _counted(observed, objectives, hours, end - HOUR)
     longest = max(objective.window for objective in objectives)
-    # Statistics of files let most hours of a window be skipped: they have no bad minute.
-    bad = all_of(
+    # Statistics of files let most hours of a window be skipped: all their minutes are good.
+    not_good = all_of(
         window_filter(progress.OBJECTIVES, Window(hours.start - longest, hours.start)),
-        more_than("bad", 0),
+        any_of(more_than("bad", 0), more_than("unknown", 0)),
     )
     recent = Window(hours.start - LONG_HOURS * HOUR, hours.start)
-    stored = [*_stored(lake, bad), *_stored(lake, recent)]
+    stored = [*_stored(lake, not_good), *_stored(lake, recent)]
     later = _stored(lake, Window(hours.end, end)) if end > hours.end else []
     declared = {objective.name: objective for objective in objectives}
     budgeted = list(with_budgets(stored, [*counts, *later], declared))
@@ -225,12 +225,14 @@ def with_budgets(
             continue
         by_hour, hour = counts[_key(row)], row["hour"]
         before = Window(hour - objective.window + HOUR, hour)
-        bad_before = sum(count.bad for at, count in by_hour.items() if at in before)
+        earlier = [count for at, count in by_hour.items() if at in before]
+        bad_before = sum(count.bad for count in earlier)
         yield {
             **row,
             "target": objective.target,
             "window_hours": objective.window // HOUR,
             "bad_before": bad_before,
+            "unknown_before": sum(count.unknown for count in earlier),
             "budget_left": 1 - (bad_before + row["bad"]) / objective.budget,
             "burn_rate_1h": _burn_rate(by_hour, hour, 1, objective.target),
             "burn_rate_6h": _burn_rate(by_hour, hour, LONG_HOURS, objective.target),

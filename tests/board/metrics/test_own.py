@@ -56,6 +56,29 @@ def test_dead_letters_that_are_unknown_have_no_sample():
     assert dead_letters(messages=0, added_last_hour=None, oldest_at=None) == {"messages": 0}
 
 
+def test_objectives_of_the_newest_hour():
+    row = {"consumer_group": "g", "topic": "t", "objective": "on-time", "target": 0.995}
+    row |= {"bad": 2, "bad_before": 52, "unknown": 1, "unknown_before": 0, "budget_left": 0.75}
+    rows = [
+        row | {"at": 60, "hour": minute(60), "burn_rate_1h": None, "burn_rate_6h": 0.25},
+        row | {"at": 59, "hour": minute(0), "burn_rate_1h": 9.0, "burn_rate_6h": 9.0},
+    ]
+    samples = metrics_of({"progress.objectives": arrow(progress.OBJECTIVES, rows)})
+    prefix = "tidemark_objective_"
+    values = {
+        name.removeprefix(prefix): list(by_labels.values())
+        for name, by_labels in samples.items()
+        if name.startswith(prefix)
+    }
+    assert values == {
+        "target_ratio": [0.995],
+        "budget_left_ratio": [0.75],
+        "burn_rate_6h": [0.25],
+        "bad_seconds": [54 * 60],
+        "unknown_seconds": [60],
+    }
+
+
 def test_one_state_of_health_is_one():
     samples = metrics_of(groups(health="STALLED", complete=False))
     numbers = {

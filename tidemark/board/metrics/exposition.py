@@ -92,6 +92,7 @@ TABLES: tuple[Table, ...] = (
     progress.GROUPS,
     progress.QUEUES,
     progress.TOPICS,
+    progress.OBJECTIVES,
     raw.SNAPSHOTS,
     raw.BROKERS,
     raw.QUEUE_OFFSETS,

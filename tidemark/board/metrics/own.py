@@ -133,6 +133,56 @@ TOPICS = Source(
     ),
 )
 
+_OBJECTIVES = """
+SELECT DISTINCT ON (cluster, consumer_group, topic, objective)
+    cluster, consumer_group, topic, objective, target, budget_left, burn_rate_1h, burn_rate_6h,
+    (bad_before + bad) * 60 AS bad_seconds, (unknown_before + unknown) * 60 AS unknown_seconds
+FROM progress_objectives
+ORDER BY cluster, consumer_group, topic, objective, hour DESC
+"""
+
+
+def _objective(name: str, help: str, value: str, column: str = "") -> Metric:
+    return Metric(
+        name=f"tidemark_objective_{name}",
+        help=help,
+        column=f"progress.objectives.{column or value}",
+        value=value,
+    )
+
+
+OBJECTIVES = Source(
+    family=OWN,
+    labels=(*_GROUP_LABELS, "objective"),
+    select=_OBJECTIVES,
+    metrics=(
+        _objective("target_ratio", "Share of the window's minutes that must not be bad.", "target"),
+        _objective(
+            "budget_left_ratio",
+            "Share of the error budget that is left; below 0 when the objective is missed.",
+            "budget_left",
+        ),
+        _objective(
+            "burn_rate_1h",
+            "How fast the last hour uses the budget; at 1 it lasts for the window.",
+            "burn_rate_1h",
+        ),
+        _objective("burn_rate_6h", "The same of the last six hours.", "burn_rate_6h"),
+        _objective(
+            "bad_seconds",
+            "Time of the window above the limit of the objective.",
+            "bad_seconds",
+            "bad_before",
+        ),
+        _objective(
+            "unknown_seconds",
+            "Time of the window of which it is unknown whether it was within the limit.",
+            "unknown_seconds",
+            "unknown_before",
+        ),
+    ),
+)
+
 _DEAD = """
 SELECT cluster, substr(topic, length('%DLQ%') + 1) AS consumer_group,
     CASE WHEN complete THEN messages END AS messages,
@@ -365,7 +415,7 @@ BUILD = Source(
     ),
 )
 
-SOURCES = (GROUPS, HEALTH, TOPICS, DEAD_LETTERS, QUEUE, INCIDENTS)
+SOURCES = (GROUPS, HEALTH, TOPICS, OBJECTIVES, DEAD_LETTERS, QUEUE, INCIDENTS)
 """Sources of metrics that change only when a table does."""
 
 OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)

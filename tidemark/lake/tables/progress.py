@@ -432,8 +432,8 @@ PEAKS = Table(
 
 OBJECTIVES = Table(
     name="progress.objectives",
-    comment="One row per hour, group, topic and objective that is declared for them: good, bad and unknown "
-    "minutes, and what they leave of the error budget.",
+    comment="One row per hour, group, topic and objective that is declared for them: good, bad and "
+    "unknown minutes, and what they leave of the error budget.",
     columns=(
         Column("hour", TIMESTAMP, "start of the hour"),
         *raw.SNAPSHOT,
@@ -456,6 +456,7 @@ OBJECTIVES = Table(
             "all other minutes, from the start of the hour to its end or to the present",
         ),
         Column("bad_before", BIGINT, "bad minutes of the earlier hours of the window"),
+        Column("unknown_before", BIGINT, "unknown minutes of these hours"),
         Column(
             "budget_left",
             DOUBLE,
