@@ -30,6 +30,7 @@ JSON_READS = {
     "/api/v1/clusters",
     "/api/v1/clusters/{cluster}/brokers",
     "/api/v1/dead-letters",
+    "/api/v1/objectives",
     "/api/v1/events",
     "/api/v1/groups",
     "/api/v1/groups/{cluster}/{group}",
