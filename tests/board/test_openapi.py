@@ -30,6 +30,7 @@ JSON_READS = {
     "/api/v1/clusters",
     "/api/v1/clusters/{cluster}/brokers",
     "/api/v1/dead-letters",
+    "/api/v1/annotations",
     "/api/v1/objectives",
     "/api/v1/events",
     "/api/v1/groups",
@@ -80,6 +81,7 @@ def client(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
         time.sleep(0.05)
     with TestClient(application(store), base_url=BASE_URL) as made_client:
         assert made_client.post("/api/v1/silences", json=SILENCE).status_code == 201
+        assert made_client.post("/api/v1/annotations", json={"text": "x"}).status_code == 201
         yield made_client
 
 

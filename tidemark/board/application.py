@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from tidemark.board.access import AccessMiddleware, Login, Person
 from tidemark.board.api import (
+    annotations,
     clusters,
     dead_letters,
     events,
@@ -228,6 +229,7 @@ def _include_routes(app: FastAPI) -> None:
         topics,
         incidents,
         events,
+        annotations,
         plan,
     ):
         api.include_router(module.router)

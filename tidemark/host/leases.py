@@ -23,6 +23,7 @@ RUN = "run"
 INCIDENTS = "incidents"
 NOTIFIER = "notifier"
 SILENCES = "silences"
+ANNOTATIONS = "annotations"
 
 TABLES = "tables"
 """Lease of the process that creates the tables that a catalog lacks."""

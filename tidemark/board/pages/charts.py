@@ -16,7 +16,14 @@ from tidemark.board.api.group import history_of
 from tidemark.board.group_copies import COLUMNS, ERROR
 from tidemark.board.group_history import Series
 from tidemark.board.incident_rows import incident_rows
-from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
+from tidemark.board.pages.timeline import (
+    Entry,
+    of_events,
+    of_health,
+    of_incidents,
+    of_notes,
+    within,
+)
 from tidemark.board.pages.wording import milliseconds, number
 from tidemark.board.past import Shown
 from tidemark.board.store import Store
@@ -370,7 +377,8 @@ class GroupCharts:
             is_of_group = entry.group == group or (entry.kind == "event" and not entry.group)
             return is_of_group and entry.topic in (topic, None)
 
-        self.marks = marks_of(store, rows, changes, window, cluster, is_about, words)
+        subject = {"consumer_group": group, "topic": topic}
+        self.marks = marks_of(store, rows, changes, window, cluster, is_about, words, subject)
         delays, errors = values["delay_ms"], values[ERROR]
         band = None
         if any(error is not None for error in errors):
@@ -404,6 +412,7 @@ def marks_of(
     cluster: str,
     is_about: Callable[[Entry], bool],
     words: Words,
+    subject: Mapping[str, str],
 ) -> list[Mark]:
     """Return what happened in a window as marks of a time axis, the newest first.
 
@@ -415,6 +424,7 @@ def marks_of(
         cluster: the cluster.
         is_about: whether an entry of the cluster belongs to the chart.
         words: the language of the person, and addresses of incidents.
+        subject: the columns that annotations of the chart match, besides the cluster.
 
     Raises:
         DamagedError: a file of a table is missing or damaged.
@@ -425,7 +435,8 @@ def marks_of(
         *of_incidents(incident_rows(rows)),
     ]
     about = [entry for entry in entries if entry.cluster == cluster and is_about(entry)]
-    return [_mark(entry, words) for entry in within(about, window)]
+    notes = of_notes(store.lake.shared.state, {"cluster": cluster, **subject})
+    return [_mark(entry, words) for entry in within([*about, *notes], window)]
 
 
 _KINDS = {IncidentState.FIRING: "fired", IncidentState.RESOLVED: "done"}
@@ -450,6 +461,8 @@ def _mark(entry: Entry, words: Words) -> Mark:
             kind=_KINDS.get(IncidentState(entry.state), "event"),
             address=words.incident(entry.incident_id),
         )
+    if entry.kind == "note":
+        return Mark(at=entry.at, title=f"{entry.title} ({entry.cause})", kind="note")
     title = phrase(entry.title).replace("_", " ")
     if entry.messages is not None:
         title += f", {phrase('{count} messages', count=number(entry.messages))}"

@@ -17,7 +17,14 @@ from tidemark.board.incident_rows import (
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
+from tidemark.board.pages.timeline import (
+    Entry,
+    of_events,
+    of_health,
+    of_incidents,
+    of_notes,
+    within,
+)
 from tidemark.board.trends import CHANGED_WITHIN
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
@@ -92,5 +99,6 @@ def _changes(page: Page) -> list[Entry]:
         *of_events(page.rows.of(progress.EVENTS).to_pylist()),
         *of_health(page.trends.changes),
         *of_incidents(incident_rows(page.rows)),
+        *of_notes(page.store.lake.shared.state),
     ]
     return within(entries, window)

@@ -14,7 +14,14 @@ from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
-from tidemark.board.pages.timeline import Entry, of_events, of_health, of_incidents, within
+from tidemark.board.pages.timeline import (
+    Entry,
+    of_events,
+    of_health,
+    of_incidents,
+    of_notes,
+    within,
+)
 from tidemark.board.paging import containing, having
 from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError
@@ -143,7 +150,9 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
         return is_of_topic and not (entry.group and not entry.topic)
 
     words = replace(page.words, names_groups=True)
-    marks = marks_of(store, page.rows, page.trends.changes, window, cluster, is_about, words)
+    marks = marks_of(
+        store, page.rows, page.trends.changes, window, cluster, is_about, words, {"topic": topic}
+    )
     return chart("Rates", window, past.instants, lines, "rate", marks)
 
 
@@ -188,6 +197,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
             *of_events(event_rows(page.store, page.rows, window).to_pylist()),
             *of_health(page.trends.changes),
             *of_incidents(incident_rows(page.rows)),
+            *of_notes(page.store.lake.shared.state),
         ],
         window,
     )

@@ -1,13 +1,18 @@
 """Events, changes of health and transitions of incidents in one list, the newest first."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tidemark.alerting.annotations import UnreadableAnnotationsError, annotations
+from tidemark.host.state import State
 from tidemark.lake.clocks import Window
 from tidemark.model.incidents import IncidentState
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +21,13 @@ class Entry:
 
     Attributes:
         at: when it was observed.
-        kind: ``event``, ``health`` or ``incident``.
-        title: kind of the event, or rule of the incident.
+        kind: ``event``, ``health``, ``incident`` or ``note``.
+        title: kind of the event, rule of the incident, or text of the annotation.
         state: the new state of health or of the incident.
         was: the state of health before.
         messages: of all queues of an event; None where one is unknown.
         queues: how many had the event.
+        cause: of an event, or the author of an annotation.
         dated: whether its day is shown.
     """
 
@@ -105,6 +111,26 @@ def of_incidents(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
                 )
             )
     return incidents
+
+
+def of_notes(state: State, subject: Mapping[str, str] | None = None) -> list[Entry]:
+    """Return an entry for each annotation; none where they cannot be read.
+
+    Args:
+        state: the shared state, which keeps annotations.
+        subject: only those about it; None for all.
+    """
+    try:
+        notes = annotations(state)
+    # A page without notes is better than none.
+    except UnreadableAnnotationsError as error:
+        _log.warning("%s", error)
+        return []
+    return [
+        Entry(at=note.at, kind="note", title=note.text, cause=note.author)
+        for note in notes
+        if subject is None or note.is_about(subject)
+    ]
 
 
 def steps(incident: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@
       ctx.save();
       for (const [at, kind] of chart.marks) {
         const x = Math.round(u.valToPos(at, "x", true));
-        ctx.strokeStyle = ctx.fillStyle = colour({ fired: "bad", done: "ok", health: "b" }[kind] || "dim");
+        ctx.strokeStyle = ctx.fillStyle = colour({ fired: "bad", done: "ok", health: "b", note: "ink" }[kind] || "dim");
         ctx.setLineDash([3, 3]);
         ctx.beginPath(); ctx.moveTo(x, u.bbox.top); ctx.lineTo(x, u.bbox.top + u.bbox.height); ctx.stroke();
         ctx.beginPath(); ctx.arc(x, u.bbox.top, 4 * devicePixelRatio, 0, 7); ctx.fill();

@@ -1,0 +1,124 @@
+"""``/annotations``: notes of people and of deploy pipelines on charts and incidents."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemark.alerting.annotations import (
+    Annotation,
+    AnnotationError,
+    UnreadableAnnotationsError,
+    annotate,
+    annotations,
+    remove,
+)
+from tidemark.board.dependencies import (
+    Cursor,
+    JsonOnly,
+    Limit,
+    ThePerson,
+    TheStore,
+    instant_of,
+)
+from tidemark.board.paging import page_of_list
+from tidemark.board.responses import ProblemError, json_response, object_model, page_of
+from tidemark.host.leases import LeaseError
+
+router = APIRouter(tags=["annotations"])
+
+
+class NewAnnotation(BaseModel):
+    """An annotation to add: what happened, when, and what it is about."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str = Field(description="what happened, in words")
+    at: str | None = Field(None, description="ISO 8601; now without")
+    match: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="column (cluster, consumer_group, topic) to globs; everything without",
+    )
+
+
+_ANNOTATION = object_model(
+    "AnnotationRow",
+    "A note on an instant, which charts and incidents show.",
+    annotation_id=(str, "its id"),
+    at=(datetime, "the instant"),
+    text=(str, "what happened"),
+    author=(str, "the person or program that added it"),
+    created_at=(datetime, "when it was added"),
+    match=(dict[str, list[str]], "column to globs, of which one must match"),
+)
+
+
+@router.get(
+    "/annotations",
+    summary="Annotations, the newest first",
+    responses={200: {"model": page_of(_ANNOTATION)}},
+)
+def all_annotations(
+    store: TheStore,
+    since: Annotated[str | None, Query(alias="from", description="ISO 8601")] = None,
+    to: Annotated[str | None, Query(description="ISO 8601")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the annotations of the last 90 days."""
+    first = instant_of("from", since) if since else None
+    last = instant_of("to", to) if to else None
+    try:
+        notes = annotations(store.lake.shared.state)
+    except UnreadableAnnotationsError as error:
+        raise ProblemError(503, str(error)) from error
+    rows = [
+        _row(note)
+        for note in notes
+        if (first is None or note.at >= first) and (last is None or note.at < last)
+    ]
+    chosen, following = page_of_list(rows, "annotation_id", limit, cursor)
+    return json_response({"items": chosen, "next_cursor": following})
+
+
+@router.post(
+    "/annotations",
+    summary="Add an annotation",
+    dependencies=[JsonOnly],
+    status_code=201,
+    responses={201: {"model": _ANNOTATION}},
+)
+def add(store: TheStore, person: ThePerson, wanted: NewAnnotation) -> Response:
+    """Add a note in the name of the person, as a deploy pipeline does after each deploy."""
+    at = instant_of("at", wanted.at) if wanted.at else None
+    match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}
+    try:
+        made = annotate(store.lake.shared, wanted.text, person.name, at, match)
+    except AnnotationError as error:
+        raise ProblemError(400, str(error)) from error
+    except (UnreadableAnnotationsError, LeaseError) as error:
+        raise ProblemError(503, str(error)) from error
+    return json_response(_row(made), 201)
+
+
+@router.delete("/annotations/{annotation_id}", summary="Remove an annotation", status_code=204)
+def end(store: TheStore, person: ThePerson, annotation_id: str) -> Response:
+    """Remove a note, whoever added it."""
+    try:
+        remove(store.lake.shared, annotation_id)
+    except AnnotationError as error:
+        raise ProblemError(404, str(error)) from error
+    except (UnreadableAnnotationsError, LeaseError) as error:
+        raise ProblemError(503, str(error)) from error
+    return Response(status_code=204)
+
+
+def _row(note: Annotation) -> dict[str, object]:
+    return {
+        "annotation_id": note.annotation_id,
+        "at": note.at,
+        "text": note.text,
+        "author": note.author,
+        "created_at": note.created_at,
+        "match": {name: list(globs) for name, globs in note.match.items()},
+    }
