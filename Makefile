@@ -17,8 +17,7 @@ setup: $(STAMP) ## prepare .venv with the tidemark command
 $(STAMP): requirements/lock.txt pyproject.toml
 	@sh requirements/check.sh $(PYTHON)
 	@$(PYTHON) -m venv $(VENV)
-	@echo "installing what requirements/lock.txt pins ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/lock.txt
+	@sh requirements/install.sh $(BIN)/python requirements/lock.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 

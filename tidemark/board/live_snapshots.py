@@ -59,6 +59,11 @@ class LiveSnapshots:
         self._waiting: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(THREADS, "board-live")
 
+    @property
+    def names(self) -> list[str]:
+        """The keys of the configured clusters."""
+        return [cluster.key for cluster in self._configured()]
+
     async def of(self, name: str) -> ByOurClock:
         """Return a snapshot of a cluster that is at most `SECONDS` old.
 

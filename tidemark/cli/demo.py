@@ -20,6 +20,8 @@ from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, start, st
 from tidemark.cli.errors import CommandError
 from tidemark.cli.supervision import Report
 from tidemark.embedded import run_services
+from tidemark.host import stages
+from tidemark.host.stages import Step
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.settings.environment import Settings
@@ -31,6 +33,8 @@ CHECK_SECONDS = 1.0
 FIRST_TICK_SECONDS = 300
 """Longest wait for the first tick, which the schedule starts within a minute."""
 
+WAITING_SECONDS = 15.0
+"""Time between two lines about a step that goes on."""
 
 ENGINE_LOG = "engine.log"
 """The output of the command that starts the engine, in Dagster's folder."""
@@ -45,6 +49,7 @@ class Demo:
         cluster: the RocketMQ cluster it watches.
         port: port of the Dagster UI, None without one.
         dagster: Dagster's processes, which the supervisor keeps running, as the board.
+        steps: what of its start is done.
         since: when it was started.
     """
 
@@ -52,12 +57,53 @@ class Demo:
     cluster: LabCluster
     port: int | None
     dagster: DagsterProcesses
+    steps: "Steps"
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def home(self) -> Home:
         """The home of the demo."""
         return self.settings.home
+
+
+class Steps:
+    """The steps of a start: lines for who waits at the terminal, and a file for the board."""
+
+    def __init__(self, home: Home, report: Report) -> None:
+        """Begin to count the time."""
+        self._home = home
+        self.report = report
+        self._begun = time.monotonic()
+        self._step: Step | None = None
+        self._step_begun = self._told = self._begun
+
+    def begin(self, step: Step) -> None:
+        """Report the next step: its number of how many, the time so far, and how long it takes."""
+        self._step, self._step_begun = step, time.monotonic()
+        self._told = self._step_begun
+        stages.write(self._home, step)
+        spent = self._step_begun - self._begun
+        self.report(
+            f"[{spent:3.0f} s] {step.number}/{len(Step)} {step}, "
+            f"usually {stages.USUAL_SECONDS[step]} s"
+        )
+
+    def wait(self) -> None:
+        """Report a step that goes on, now and then."""
+        now = time.monotonic()
+        if self._step and now - self._told >= WAITING_SECONDS:
+            self._told = now
+            usual = stages.USUAL_SECONDS[self._step]
+            self.report(
+                f"[{now - self._begun:3.0f} s] still {self._step}, "
+                f"{now - self._step_begun:.0f} s of usually {usual} s"
+            )
+
+    def done(self) -> None:
+        """The start is over."""
+        if self._step:
+            self._step = None
+            stages.clear(self._home)
 
 
 def demo(settings: Settings, version: str, port: int | None, board: int, report: Report) -> Demo:
@@ -87,10 +133,12 @@ def demo(settings: Settings, version: str, port: int | None, board: int, report:
     home.dagster.mkdir(exist_ok=True)
     port_base = free_port_base()
     processes = {"board": _start_board(home, board, port, port_base)}
-    report(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
-    cluster = _boot(home, version, port_base, processes, report)
+    report(f"the board is at http://127.0.0.1:{board}, live as soon as brokers respond")
+    steps = Steps(home, report)
+    cluster = _boot(home, version, port_base, processes, steps)
+    steps.begin(Step.DAGSTER)
     dagster = _start_dagster(home, cluster, port, processes)
-    return Demo(settings=settings, cluster=cluster, port=port, dagster=dagster)
+    return Demo(settings=settings, cluster=cluster, port=port, dagster=dagster, steps=steps)
 
 
 def _boot(
@@ -98,23 +146,24 @@ def _boot(
     version: str,
     port_base: int,
     processes: dict[str, subprocess.Popen[bytes]],
-    report: Report,
+    steps: "Steps",
 ) -> LabCluster:
     """Start the cluster with its workload, and the engine beside it.
 
     The engine is started by a process of its own, which an interruption ends at once.
     """
-    report("starting the Spark engine")
+    steps.begin(Step.BROKERS)
     log = home.dagster / ENGINE_LOG
     environment = {**os.environ, "TIDEMARK_ENGINE_WARM_UP": "off"}
     engine_up = processes["engine"] = start("tidemark", ["engine", "up"], log, environment)
-    report(f"booting RocketMQ {version}: a name server and two brokers")
     cluster = LabCluster.up(
-        home.path / "lab", version, brokers=2, port_base=port_base, report=report
+        home.path / "lab", version, brokers=2, port_base=port_base, report=steps.report
     )
-    report("starting the workload, a group of every kind")
+    steps.begin(Step.WORKLOAD)
     cluster.start_workload("all")
-    code = engine_up.wait()
+    while (code := engine_up.poll()) is None:
+        time.sleep(CHECK_SECONDS / 4)
+        steps.wait()
     del processes["engine"]
     if code:
         raise CommandError(f"the Spark engine did not start; see {log}")
@@ -149,10 +198,12 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
     """
     finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS
+    running.steps.begin(Step.FIRST_TICK)
     with opened_storage() as instance, _tick_at_once(running, report):
         while ticks is None or len(finished) < ticks:
             time.sleep(CHECK_SECONDS)
             running.dagster.check()
+            running.steps.wait()
             if time.monotonic() > until and not instance.get_runs(limit=1):
                 raise CommandError(
                     f"no tick began within {FIRST_TICK_SECONDS} s; see "
@@ -164,6 +215,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
             for record in _finished(instance, running.since):
                 if record.dagster_run.run_id not in finished:
                     finished.add(record.dagster_run.run_id)
+                    running.steps.done()
                     report(_tick_line(len(finished), record))
         failed = [
             record

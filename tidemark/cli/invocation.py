@@ -26,9 +26,11 @@ class Invocation:
 
     Attributes:
         basics: the settings that every command needs.
+        had_history: whether there were tables before the command, whose reading makes them.
     """
 
     basics: BasicSettings
+    had_history: bool = True
 
     @property
     def home(self) -> Home:
@@ -51,6 +53,15 @@ class Invocation:
         from tidemark.lake.catalog_config import CatalogConfig
 
         return CatalogConfig.of(self.home, self.settings.catalog)
+
+    def nothing(self, sentence: str) -> str:
+        """Return a sentence about an empty list, and where nothing was ever computed, that too."""
+        if self.had_history:
+            return sentence
+        return (
+            f"{sentence} Nothing is computed in {self.home.path} yet: give tidemark tick first, or "
+            "name another home before the command, with --home"
+        )
 
     @property
     def landing(self) -> "Landing":
@@ -82,7 +93,7 @@ _current: ContextVar[Invocation] = ContextVar("invocation")
 
 def begin(basics: BasicSettings) -> None:
     """Keep the settings that the entry of the command line has read, for the command."""
-    _current.set(Invocation(basics))
+    _current.set(Invocation(basics, basics.has_history))
 
 
 def invocation() -> Invocation:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from tidemark.cli import usage
 from tidemark.cli.invocation import begin
 from tidemark.embedded.light_process import leave_out_pandas
 from tidemark.host.failures import one_line
@@ -54,10 +55,22 @@ class _Commands(TyperGroup):
             return None
         if cmd_name in WITHOUT_PANDAS:
             leave_out_pandas()
-        module = importlib.import_module(f"tidemark.cli.commands.{cmd_name}")
-        command = typer.main.get_command(module.app)
+        app = importlib.import_module(f"tidemark.cli.commands.{cmd_name}").app
+        # Each help looks like that of `tidemark` itself, and names no option of Typer's.
+        app.rich_markup_mode, app._add_completion = None, False
+        command = typer.main.get_command(app)
         command.name = cmd_name
+        for below in getattr(command, "commands", {}).values():
+            # Typer cuts its first sentence off after 45 characters.
+            below.short_help = (below.help or "").partition("\n\n")[0]
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except usage.UsageError as error:
+            usage.explain(error, self, ctx)
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -124,8 +137,7 @@ def main() -> None:
         if basics.debug:
             raise
         from tidemark.cli.errors import remedy_of_full_disk
-        from tidemark.cli.output import printable
+        from tidemark.cli.output import echo
 
-        line = one_line(error) + remedy_of_full_disk(basics.home)
-        typer.echo(f"tidemark: {printable(line)}", err=True)
+        echo(f"tidemark: {one_line(error)}{remedy_of_full_disk(basics.home)}", err=True)
         sys.exit(1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from tidemark.host.command import here, pasteable
 from tidemark.lake.bounds import bound_of, marked
 from tidemark.settings.yaml_documents import printable
 
@@ -63,8 +64,12 @@ def _in_json(match: re.Match[str]) -> str:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines of text; characters that a terminal would obey are escaped."""
-    typer.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
+    """Print lines of text for a person, whose shell finds the commands in them.
+
+    Characters that a terminal would obey are escaped.
+    """
+    lines = pasteable(text, here()).split("\n")
+    typer.echo("\n".join(printable(line) for line in lines), err=err)
 
 
 def _plain(value: Any) -> Any:
@@ -79,17 +84,40 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print rows as a table with these columns; unknown is a dash."""
-    typer.echo(table_text(rows, columns))
+def print_rows(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    *,
+    nothing: str,
+    width: int | None = None,
+) -> None:
+    """Print rows as a table with these columns, unknown as a dash; without rows a sentence.
+
+    Args:
+        rows: the rows.
+        columns: see `table`.
+        nothing: the sentence that states that there is none.
+        width: characters in a line; those of the terminal unless given.
+    """
+    rows = list(rows)
+    if rows:
+        typer.echo(table_text(rows, columns, width=width))
+    else:
+        echo(nothing)
 
 
-def table_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> str:
+def table_text(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    title: str = "",
+    *,
+    width: int | None = None,
+) -> str:
     """Return the rows as a table, as wide as the terminal; without one, as wide as needed."""
     from rich.console import Console
 
     # Into a pipe or a file nothing has to fit a screen.
-    console = Console(width=None if sys.stdout.isatty() else WIDEST)
+    console = Console(width=width or (None if sys.stdout.isatty() else WIDEST))
     with console.capture() as captured:
         console.print(table(rows, columns, title, console.width))
     lines = captured.get().rstrip("\n").splitlines()

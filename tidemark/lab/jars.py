@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from tidemark.host.processes import java_tool, java_version
 from tidemark.lab.layout import LabError
+from tidemark.model.spelling import did_you_mean
 
 OLDEST = 17
 INSTALL = f"install a JDK {OLDEST} or newer, e.g.: sudo apt install openjdk-{OLDEST}-jdk-headless"
@@ -129,7 +130,9 @@ def fetch_grpc_client(report: Callable[[str], None] = _log.info) -> Path:
 
 def _require_known(version: str) -> None:
     if version not in VERSIONS:
-        raise LabError(f"the lab cannot run RocketMQ {version}: known are {', '.join(VERSIONS)}")
+        meant = did_you_mean(version, VERSIONS)
+        known = ", ".join(VERSIONS)
+        raise LabError(f"the lab cannot run RocketMQ {version}{meant or ':'} known are {known}")
 
 
 def _fetched(

@@ -11,6 +11,7 @@ from pathlib import Path
 from tidemark.lab import compiling
 from tidemark.lab.config import logback
 from tidemark.lab.layout import LabError
+from tidemark.model.spelling import did_you_mean
 
 GROUPS = (
     "g-fast",
@@ -51,7 +52,8 @@ def require_known(name: str) -> None:
         LabError: unknown; names those there are.
     """
     if name not in WORKLOADS:
-        raise LabError(f"no workload {name}: known are {', '.join(WORKLOADS)}")
+        meant = did_you_mean(name, WORKLOADS)
+        raise LabError(f"no workload {name!r}{meant or ':'} known are {', '.join(WORKLOADS)}")
 
 
 class Workload:

@@ -93,6 +93,8 @@ def _selected(
             if not condition or "Python exception" in str(error):
                 raise damaged(table.name, str(error)) from error
             reason = str(error).splitlines()[0]
+            if reason.endswith('at or near ")"') and where.count("(") == where.count(")"):
+                reason = "the condition is not complete"  # the parenthesis is ours
             if isinstance(error, duckdb.ParserException):
                 reason += _advice_on_quotes(session, table)
             raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+
+from tidemark.model.spelling import did_you_mean
 
 _NAME = re.compile(r"(undefined alias|for the tag) ['\"](?!tag:).*", re.DOTALL)
 """Where a reason repeats a name behind ``*`` or ``!``, which may be a secret without quotes."""
@@ -156,6 +158,7 @@ def read_items(
     required: bool = True,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
+    of: Any = None,
 ) -> Iterator[Item[T] | str]:
     """Return the valid entries of a file's list, and a line for each mistake in it.
 
@@ -167,13 +170,16 @@ def read_items(
         required: whether a file that does not exist is a mistake; otherwise it has no entries.
         located: returns the place of pydantic's mistake in the entry.
         words: returns the text of that mistake in one line; `reason` unless given.
+        of: see `items_of`.
     """
     if not required and not file.exists():
         return
     document, mistakes = read_sections(file, (key,))
     yield from mistakes
     if document:
-        yield from items_of(file, document, key, noun, validate, located=located, words=words)
+        yield from items_of(
+            file, document, key, noun, validate, located=located, words=words, of=of
+        )
 
 
 def read_entries(
@@ -187,7 +193,8 @@ def read_entries(
         model: of an entry.
         required: whether a file that does not exist is a mistake; otherwise it has no entries.
     """
-    items = list(read_items(file, key, "an entry", model.model_validate, required=required))
+    validate = model.model_validate
+    items = list(read_items(file, key, "an entry", validate, required=required, of=model))
     entries = [item.value for item in items if isinstance(item, Item)]
     return entries, [item for item in items if isinstance(item, str)]
 
@@ -201,6 +208,7 @@ def items_of(
     *,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
+    of: Any = None,
 ) -> Iterator[Item[T] | str]:
     """Return the valid entries of one list of a document, and a line for each mistake in it.
 
@@ -212,13 +220,16 @@ def items_of(
         validate: see `read_items`.
         located: see `read_items`.
         words: see `read_items`.
+        of: the type of an entry, whose fields are suggested for an unknown one.
     """
     for index, entry in enumerate(document.value.get(key, ())):
         base = (key, index)
         if not isinstance(entry, dict):
             yield f"{_place(file, document, base)}: {noun} is a mapping, not {kind(entry)}"
             continue
-        yield from item_at(file, document, base, entry, validate, located=located, words=words)
+        yield from item_at(
+            file, document, base, entry, validate, located=located, words=words, of=of
+        )
 
 
 def item_at(
@@ -230,6 +241,7 @@ def item_at(
     *,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
+    of: Any = None,
 ) -> Iterator[Item[T] | str]:
     """Return the content of one part of a document, or a line for each mistake; see `items_of`."""
     try:
@@ -237,7 +249,26 @@ def item_at(
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             place = _place(file, document, (*base, *located(detail)))
-            yield f"{place}: {(words or reason)(detail)}"
+            meant = ""
+            if detail["type"] == "extra_forbidden" and of is not None:
+                meant = did_you_mean(str(detail["loc"][-1]), field_names(of))
+            yield f"{place}: {(words or reason)(detail)}{meant}"
+
+
+def field_names(of: Any) -> list[str]:
+    """Return the names of all fields that a value of a type may have, at any depth."""
+    pending: list[Any] = [TypeAdapter(of).json_schema()]
+    names: dict[str, None] = {}
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            properties = part.get("properties")
+            if isinstance(properties, dict):
+                names |= dict.fromkeys(properties)
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
+    return list(names)
 
 
 def _place(file: Path, document: Document, path: Place) -> str:
@@ -313,7 +344,9 @@ def reason(detail: ErrorDetails, *, show: bool = True) -> str:
         case "missing" | "union_tag_not_found":
             return "missing"
         case "union_tag_invalid":
-            return f"unknown kind {context['tag']!r}, known are {context['expected_tags']}"
+            known = context["expected_tags"]
+            meant = did_you_mean(context["tag"], known.strip("'").split("', '"))
+            return f"unknown kind {context['tag']!r}{meant or ','} known are {known}"
         case "too_short":
             return "empty, leave it out to mean everything"
         case "value_error":

@@ -194,7 +194,31 @@ WRONG = {
     ),
     "unknown kind": (
         GOOD.replace("lag\n    t", "lagg\n    t"),
-        [f"team.yaml:3: rules[0].kind: unknown kind 'lagg', known are {KNOWN}"],
+        [f"team.yaml:3: rules[0].kind: unknown kind 'lagg', did you mean 'lag'? known are {KNOWN}"],
+    ),
+    "unknown kind among other mistakes": (
+        "rules:\n  - {name: a b, kind: delai, threshold: 5x, severity: criticl, "
+        "match: {topc: o}}\n",
+        [
+            f"team.yaml:2: rules[0].kind: unknown kind 'delai', did you mean 'delay'? known are "
+            f"{KNOWN}",
+            "team.yaml:2: rules[0].name: String should match pattern "
+            "'^[A-Za-z0-9][A-Za-z0-9._-]*$', not 'a b'",
+            "team.yaml:2: rules[0].severity: should be 'critical', 'warning' or 'info', "
+            "not 'criticl'",
+            "team.yaml:2: rules[0].match.topc: unknown field, did you mean 'topic'?",
+            "team.yaml:2: rules[0].threshold: a duration is wanted, e.g. 90s, 5m, 2h or 1d, "
+            "not '5x'",
+        ],
+    ),
+    "a kind that is near to none": (
+        "rules:\n  - {name: a, kind: zzzz, threshold: 5, severity: criticl, most: 1}\n",
+        [
+            f"team.yaml:2: rules[0].kind: unknown kind 'zzzz', known are {KNOWN}",
+            "team.yaml:2: rules[0].severity: should be 'critical', 'warning' or 'info', "
+            "not 'criticl'",
+            "team.yaml:2: rules[0].most: unknown field",
+        ],
     ),
     "no kind": (
         "rules:\n  - name: a\n    threshold: 1\n",
@@ -350,7 +374,7 @@ WRONG = {
     ),
     "unknown field": (
         GOOD + "    treshold: 5\n",
-        ["team.yaml:5: rules[0].treshold: unknown field"],
+        ["team.yaml:5: rules[0].treshold: unknown field, did you mean 'threshold'?"],
     ),
     "a threshold for a broker": (
         "rules:\n  - name: a\n    kind: broker_down\n    threshold: 1\n",
@@ -390,7 +414,8 @@ WRONG = {
         "rules:\n  - name: a\n    kind: lag\n    threshold: -5\n  - name: b\n    kind: lots\n",
         [
             "team.yaml:4: rules[0].threshold: should be greater than or equal to 0, not -5",
-            f"team.yaml:6: rules[1].kind: unknown kind 'lots', known are {KNOWN}",
+            "team.yaml:6: rules[1].kind: unknown kind 'lots', did you mean 'lost'? known are "
+            f"{KNOWN}",
         ],
     ),
 }

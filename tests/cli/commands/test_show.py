@@ -1,13 +1,17 @@
 """`tidemark show`: rows of a table as programs and people read them."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tests.support.board_home import rows_of
 from tests.support.commands import output_of
+from tidemark.cli.commands.show import CHOSEN
 from tidemark.lake.catalog import Lake
-from tidemark.lake.tables import raw
+from tidemark.lake.tables import TABLES, raw
 from tidemark.settings.home import Home
 
 CONFIG = {"fileReservedTime": "72", "brokerRole": "SYNC_MASTER"}
@@ -18,7 +22,7 @@ def test_maps_are_objects_of_json_and_named_values_of_tables(lake: Lake) -> None
     lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [row]))
     (shown,) = json.loads(output_of(lake.home, "show", "raw.brokers", "--format", "json"))
     assert (shown["config"], shown["runtime"]) == (CONFIG, None)
-    text = output_of(lake.home, "show", "raw.brokers")
+    text = output_of(lake.home, "show", "raw.brokers", "--wide")
     assert "fileReservedTime=72, brokerRole=SYNC_MASTER" in text
 
 
@@ -33,3 +37,47 @@ def test_a_home_that_cannot_be_used_is_no_damaged_table(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     line = output_of(Home.of(tmp_path / "home"), "show", "raw.brokers", code=1)
     assert line == f"tidemark: File exists ({tmp_path / 'home'})\n"
+
+
+@pytest.mark.parametrize("name, columns", CHOSEN.items(), ids=CHOSEN)
+def test_chosen_columns_are_columns(name: str, columns: Sequence[str]) -> None:
+    assert set(columns) <= set(TABLES[name].column_names)
+
+
+def test_a_table_shows_chosen_columns_and_names_the_way_to_others(lake: Lake) -> None:
+    row = {"broker": "broker-a", "broker_id": 0, "config": list(CONFIG.items())}
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [row]))
+    chosen = output_of(lake.home, "show", "raw.brokers")
+    assert "broker-a" in chosen and "config" not in chosen
+    assert f"{len(raw.BROKERS.column_names) - len(CHOSEN['raw.brokers'])} more columns" in chosen
+    assert "--wide" in chosen
+    named = output_of(lake.home, "show", "raw.brokers", "--columns", "config, broker")
+    assert named.split()[:2] == ["config", "broker"] and "more columns" not in named
+    text = output_of(lake.home, "show", "raw.brokers", "--columns", "broker", "--format", "json")
+    assert json.loads(text) == [{"broker": "broker-a"}]
+    mistake = output_of(lake.home, "show", "raw.brokers", "--columns", "brokr", code=2)
+    assert "did you mean 'broker'?" in " ".join(mistake.split())
+
+
+def test_no_rows_are_a_sentence(lake: Lake, tmp_path: Path) -> None:
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [{"broker_id": 0}]))
+    none = output_of(lake.home, "show", "raw.brokers", "--where", "broker_id > 7")
+    assert none == "raw.brokers has no row of that condition.\n"
+    empty = Home.of(tmp_path / "empty")
+    for arguments in (
+        ("show", "raw.brokers"),
+        ("incidents", "list"),
+        ("incidents", "silences"),
+        ("quarantine", "list"),
+    ):
+        text = output_of(empty, *arguments)
+        assert text[0].isupper() or text.startswith("raw.brokers has no row."), text
+        assert "─" not in text, "a header of nothing"
+    untouched = Home.of(tmp_path / "untouched")
+    assert "Nothing is computed in" in output_of(untouched, "incidents", "list")
+
+
+def test_a_condition_that_ends_early_is_named_without_a_parenthesis_of_ours(lake: Lake) -> None:
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [{"broker_id": 0}]))
+    line = output_of(lake.home, "show", "raw.brokers", "--where", "broker_id >", code=1)
+    assert line.endswith("the condition is not complete\n")

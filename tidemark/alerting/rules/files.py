@@ -11,14 +11,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-from pydantic_core import ErrorDetails
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails
 
+from tidemark.alerting.rules.base import GroupRule
+from tidemark.alerting.rules.kinds import KINDS
 from tidemark.alerting.rules.model import Inhibition, Rule
 from tidemark.alerting.rules.routing import Receiver, Route, Routing
 from tidemark.alerting.rules.routing_files import LISTS, Read, read_routing
 from tidemark.alerting.rules.time_intervals import NamedIntervals
-from tidemark.settings.yaml_documents import Document, Item, items_of, read_sections
+from tidemark.model.spelling import nearest
+from tidemark.settings.yaml_documents import (
+    Document,
+    Item,
+    field_names,
+    items_of,
+    read_sections,
+)
 
 FOLDER = "docs"
 """Folder of the repository that holds the pages of the documentation."""
@@ -167,9 +176,7 @@ def read_rule_set(path: Path | str) -> RuleSet:
         whole = whole and document is not None and document.value.keys() <= _SECTIONS.keys()
         if document:
             read.append((file, document))
-            items, wrong = _entries(
-                file, document, "rules", "a rule", _RULE.validate_python, _location
-            )
+            items, wrong = _entries(file, document, "rules", "a rule", _validated, _location, Rule)
             mistakes += wrong
             written += items
     mistakes += _duplicates(written)
@@ -204,6 +211,7 @@ def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
             "an inhibition",
             Inhibition.model_validate,
             lambda detail: detail["loc"],
+            Inhibition,
         )
         valid += [item.value for item in items]
         mistakes += wrong
@@ -225,6 +233,63 @@ def ready_made_inhibitions() -> tuple[Inhibition, ...]:
 T = TypeVar("T")
 
 
+def _validated(entry: Any) -> Rule:
+    """Return a rule.
+
+    Raises:
+        ValidationError: with all its mistakes: those of its other fields too where its kind is
+            unknown, as far as they do not depend on it.
+    """
+    try:
+        return _RULE.validate_python(entry)
+    except ValidationError as error:
+        (wrong_kind, *_) = details = error.errors(include_url=False)
+        if not wrong_kind["type"].startswith("union_tag"):
+            raise
+        details += _other_mistakes(entry)
+        lines = [
+            InitErrorDetails(
+                type=detail["type"],  # pyright: ignore[reportArgumentType] - a name of pydantic's
+                loc=detail["loc"],
+                input=detail["input"],
+                ctx=detail.get("ctx", {}),
+            )
+            for detail in details
+        ]
+        raise ValidationError.from_exception_data(error.title, lines) from error
+
+
+def _other_mistakes(entry: Any) -> list[ErrorDetails]:
+    """Return the mistakes of a rule of an unknown kind, by the nearest kind if one is near."""
+    meant = nearest(str(entry.get("kind", "")), KINDS)
+    try:
+        if meant:
+            _RULE.validate_python(entry | {"kind": meant})
+        else:
+            _OtherFields.model_validate(entry)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        if meant:
+            return details
+        # As those of a rule, whose place begins with its kind.
+        return [
+            {**detail, "loc": ("", *detail["loc"])}
+            for detail in details
+            if detail["loc"] != ("kind",) and not _is_of_some_kind(detail)
+        ]
+    return []
+
+
+class _OtherFields(GroupRule[Any], frozen=True):
+    """The fields that most rules have, whatever their kind."""
+
+    kind: Any
+
+
+def _is_of_some_kind(detail: ErrorDetails) -> bool:
+    return detail["type"] == "extra_forbidden" and detail["loc"][-1] in field_names(Rule)
+
+
 def _entries(
     file: Path,
     document: Document,
@@ -232,11 +297,12 @@ def _entries(
     noun: str,
     validate: Callable[[Any], T],
     located: Callable[[ErrorDetails], tuple[str | int, ...]],
+    of: Any,
 ) -> tuple[list[Item[T]], list[str]]:
     """Return the valid entries of a list of a file, and a line for each mistake in it."""
     items: list[Item[T]] = []
     mistakes: list[str] = []
-    for item in items_of(file, document, key, noun, validate, located=located):
+    for item in items_of(file, document, key, noun, validate, located=located, of=of):
         if isinstance(item, str):
             mistakes.append(item)
         else:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from tidemark.board.dependencies import At, TheStore, instant_of, readable, shown
+from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
 from tidemark.board.pages.charts import Words
@@ -24,6 +26,8 @@ from tidemark.board.pages.wording import CHINESE
 from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import Listed, Points, Trends
+from tidemark.host import stages
+from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import raw
 from tidemark.model.consumers import IdleReason
@@ -96,6 +100,12 @@ ENGLISH = {
     "actual_client_id": "holds it",
 }
 """Columns in the words of people, where their name is not; others lose their underscores."""
+
+MEASURED_NOW = ("/live", "/plan")
+"""Pages that need no computed snapshot."""
+
+LIVE_CLUSTERS = 3
+"""Clusters whose live snapshots a page shows while nothing is computed."""
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 THEMES = ("auto", "light", "dark")
@@ -204,8 +214,23 @@ class Page:
             "stale": stale,
             "problem": self.store.problem,
             "is_empty": not self.rows.at,
+            "waiting": None if self.rows.at or self.at else self._waiting(),
             # Loading gives each row of raw.snapshots the brokers that were read.
             "raw_is_removed": self.rows.of(raw.SNAPSHOTS)["brokers_read"].null_count > 0,
+        }
+
+    def _waiting(self) -> Mapping[str, Any] | None:
+        """Return what a page shows in place of rows before the first snapshot is computed."""
+        if self.request.url.path in MEASURED_NOW:
+            return None
+        live: LiveSnapshots = self.request.app.state.live
+        names = live.names[:LIVE_CLUSTERS]
+        command = f"{elsewhere()} --home {shlex.quote(str(self.store.lake.home.path))} tick"
+        return {
+            "stage": stages.read(self.store.lake.home),
+            "steps": len(stages.Step),
+            "clusters": names,
+            "tick": command + ("" if names else " --namesrv HOST:9876"),
         }
 
 
@@ -230,6 +255,7 @@ def html(
         "stale": {},
         "problem": None,
         "is_empty": False,
+        "waiting": None,
         "raw_is_removed": False,
     }
     common = {

@@ -32,7 +32,7 @@ def config(format: Format = Format.table) -> None:
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
-        print_rows(rows, COLUMNS)
+        print_rows(rows, COLUMNS, nothing="There is no setting.")
 
 
 def setting_rows(settings: "Settings") -> list[dict[str, Any]]:

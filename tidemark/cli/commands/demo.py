@@ -8,6 +8,12 @@ from tidemark.cli.invocation import invocation
 
 app = typer.Typer()
 
+FIRST = (
+    "a RocketMQ cluster with consumers in trouble, watched for real: about 1 minute to the first "
+    "computed numbers, 4 GB of memory; jars that are missing are downloaded once, 0.5 GB. "
+    "Ctrl-C ends it"
+)
+
 
 @app.command()
 def demo(
@@ -25,6 +31,7 @@ def demo(
     from tidemark.lab import jars
 
     jars.find("java")
+    _print_line(FIRST)
     code = supervise(_print_line, is_endless=ticks is None)
     if code is not None:
         if forking.running(invocation().home) is None:
@@ -33,11 +40,13 @@ def demo(
 
     from tidemark.cli.demo import demo as started
     from tidemark.cli.demo import watch
+    from tidemark.host.command import elsewhere
 
     ui = None if no_ui else port
     running = started(invocation().settings, version, ui, board_port, _print_line)
-    _print_line(f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:")
-    _print_line(f"  tidemark lag --namesrv {running.cluster.namesrv}")
+    namesrv = running.cluster.namesrv
+    _print_line(f"the cluster's name server is {namesrv}, try in another terminal:")
+    typer.echo(f"  {elsewhere()} lag --namesrv {namesrv}", err=True)
     if running.port is not None:
         _print_line(f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo")
     watch(running, ticks, _print_line)

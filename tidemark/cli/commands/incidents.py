@@ -24,6 +24,8 @@ COLUMNS = ("incident_id", "state", "severity", "rule", "subject", "opened_at", "
 LISTED = (*COLUMNS, "peak_value", "threshold", "muted")
 WORST_QUEUES = 5
 
+NONE, NONE_OPEN = "There is no incident.", "No incident is open."
+
 
 @app.command("list")
 def list_incidents(
@@ -47,9 +49,10 @@ def list_incidents(
     mute_reason = _mute_reasons(lake)
     rows = [_row(incident) | {"muted": mute_reason(incident)} for incident in incidents[:limit]]
     if format is Format.json:
-        echo(to_json(rows))
+        typer.echo(to_json(rows))
     else:
-        print_rows(rows, LISTED)
+        nothing = invocation().nothing(NONE if everything else NONE_OPEN)
+        print_rows(rows, LISTED, nothing=nothing)
 
 
 @app.command()
@@ -66,7 +69,7 @@ def show(
     notifications = notifications_of(lake, incident)
     queues = _queues(lake, incident)
     if format is Format.json:
-        echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
+        typer.echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
         return
     from tidemark.alerting.incidents.incident import Transition
     from tidemark.model.incidents import TransitionKind, TransitionName
@@ -180,6 +183,11 @@ def silence(
         "broker": broker,
     }
     match = {name: tuple(globs) for name, globs in given.items() if globs}
+    if not match:
+        raise typer.BadParameter(
+            "name what to silence by at least one of --rule, --severity, --cluster, --group, "
+            "--topic and --broker, e.g. --group billing"
+        )
     starts_at = parse(start) if start else None
     try:
         until = (starts_at or datetime.now(UTC)) + length
@@ -234,10 +242,14 @@ def silences(
         if everything or item.state(now) != "ENDED"
     ]
     if format is Format.json:
-        echo(to_json(rows))
+        typer.echo(to_json(rows))
     else:
         names = ("silence_id", "state", "match", "starts_at", "until", "author", "comment")
-        print_rows(rows, (*names, "ended_by", "end_reason") if everything else names)
+        print_rows(
+            rows,
+            (*names, "ended_by", "end_reason") if everything else names,
+            nothing="No silence." if everything else "No silence is in force or planned.",
+        )
 
 
 def _lake() -> "Lake":

@@ -71,9 +71,10 @@ def plan_group(
     )
     planned = plan(take_snapshot(namesrv, _request_of(group) if client_reports else None), wish)
     if format is Format.json:
-        echo(to_json(planned))
+        typer.echo(to_json(planned))
         return
-    print_rows(_by_client(planned), ("client_id", "topic", "queues", "new", "owned"))
+    columns = ("client_id", "topic", "queues", "new", "owned")
+    print_rows(_by_client(planned), columns, nothing="No member would own a queue.")
     echo(_summary(planned))
 
 

@@ -52,9 +52,15 @@ def list_rows(
         _row(quarantined_row) for quarantined_row in result if table in ("", quarantined_row.table)
     ][:limit]
     if format is Format.json:
-        echo(to_json(rows))
+        typer.echo(to_json(rows))
     else:
-        print_rows(rows, DECIDED if decided else LISTED)
+        print_rows(
+            rows,
+            DECIDED if decided else LISTED,
+            nothing=invocation().nothing(
+                "Nobody has decided on a row." if decided else "No row waits in quarantine."
+            ),
+        )
 
 
 @app.command()
@@ -75,7 +81,7 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
     ]
     same = rows_of_key(lake, row) if KEY_UNIQUE in row.rules else []
     if format is Format.json:
-        echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
+        typer.echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
         return
     echo(f"{row.row_id} of {row.table}")
     for expectation in broken:
@@ -83,7 +89,7 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
         echo(f"Violates {rule} ({severity}): expected are {expectation['expected']}")
     if isinstance(row, Decision):
         echo(_decision_text(row))
-    echo(to_json(row.columns, indent=2))
+    typer.echo(to_json(row.columns, indent=2))
     if same:
         names = [name for name in row.columns if name not in row.key]
         echo("\n" + table_text(same, names, "All rows with its key"))

@@ -82,10 +82,10 @@ def route(
         for node in rule_set.routing.routes(matched)
     ]
     if format is Format.json:
-        echo(to_json(rows))
+        typer.echo(to_json(rows))
         return
     if rows:
-        print_rows(rows, list(rows[0]))
+        print_rows(rows, list(rows[0]), nothing="")
         return
     to_all = "every receiver, as the routes have a mistake" if rule_set.routing.broadcasts else ""
     echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
@@ -105,7 +105,7 @@ def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
     from tidemark.alerting.rules.files import schema as rule_schema
 
-    echo(to_json(rule_schema(), indent=2))
+    typer.echo(to_json(rule_schema(), indent=2))
 
 
 @app.command()
@@ -143,7 +143,7 @@ def test(
     incidents = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
     rows = [{name: getattr(incident, name) for name in REPLAYED} for incident in incidents]
     if format is Format.json:
-        echo(to_json(rows))
+        typer.echo(to_json(rows))
     else:
         _print_replayed(rows, limit)
     if names := not_replayed(rules):
@@ -154,7 +154,8 @@ def test(
 
 def _print_replayed(rows: Sequence[dict[str, Any]], limit: int) -> None:
     """Print the first incidents of a replay, and how many there are of each rule."""
-    print_rows(rows[:limit], list(rows[0]) if rows else ["rule", "subject"])
+    nothing = "No incident would have been opened."
+    print_rows(rows[:limit], list(rows[0]) if rows else (), nothing=nothing)
     if len(rows) > limit:
         echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
     if rows:

@@ -1,17 +1,55 @@
 """`tidemark show`: rows of any table, read without Spark."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
 from tidemark.cli.invocation import invocation
-from tidemark.cli.output import Format, print_rows, to_json
+from tidemark.cli.output import WIDEST, Format, echo, print_rows, to_json
 from tidemark.embedded.light_process import keeping_garbage
+from tidemark.model.spelling import did_you_mean
 
 app = typer.Typer()
 
 MOST = 2**63 - 1
 """The largest limit that SQL allows."""
+
+CHOSEN = {
+    "progress.groups": (
+        *("consumer_group", "topic", "health", "lag", "delay_ms", "consume_tps", "produce_tps"),
+        *("clients", "inflight", "lost", "observed_at"),
+    ),
+    "progress.queues": (
+        *("consumer_group", "topic", "broker", "queue_id", "condition", "lag", "delay_ms"),
+        *("consumer_offset", "max_offset", "lost", "observed_at"),
+    ),
+    "progress.topics": (
+        *("topic", "messages", "produce_tps", "unreadable_messages", "unreadable_reason"),
+        *("oldest_at", "observed_at"),
+    ),
+    "progress.events": (
+        *("observed_at", "kind", "consumer_group", "topic", "broker", "queue_id", "messages"),
+        "likely_cause",
+    ),
+    "alerting.incidents": (
+        *("incident_id", "state", "severity", "rule", "subject", "opened_at", "last_value"),
+        *("peak_value", "threshold"),
+    ),
+    "raw.brokers": (
+        *("broker", "broker_id", "role", "address", "version", "put_tps", "get_tps"),
+        *("disk_ratio", "observed_at"),
+    ),
+    "raw.snapshots": (
+        *("cluster", "observed_at", "status", "brokers_answered", "brokers_expected"),
+        *("requests", "duration_ms", "snapshot_id"),
+    ),
+    "quality.results": (
+        *("observed_at", "table", "expectation", "success", "elements"),
+        *("unexpected", "severity"),
+    ),
+}
+"""The columns that a person reads, the most important first; of other tables all."""
 
 
 @app.command()
@@ -21,6 +59,12 @@ def show(
     format: Format = Format.table,
     where: Annotated[str, typer.Option(help='A SQL condition, e.g. "lag > 1000".')] = "",
     limit: Annotated[int, typer.Option(help="Number of rows at most.", min=0, max=MOST)] = 1000,
+    columns: Annotated[
+        str, typer.Option(help="Columns to print, e.g. consumer_group,lag; else chosen ones.")
+    ] = "",
+    wide: Annotated[
+        bool, typer.Option("--wide", help="All columns, however wide the terminal is.")
+    ] = False,
 ) -> None:
     """Print rows of any table, newest first."""
     from tidemark.lake.query import select
@@ -28,9 +72,37 @@ def show(
     from tidemark.lake.typed_rows import dict_rows
 
     if name not in TABLES:
-        raise typer.BadParameter(f"no table {name!r}; the tables are {', '.join(sorted(TABLES))}")
+        meant = did_you_mean(name, TABLES)
+        raise typer.BadParameter(
+            f"no table {name!r}{meant}; the tables are {', '.join(sorted(TABLES))}"
+        )
+    known = TABLES[name].column_names
+    named = _named(columns, known)
     selected = select(invocation().lake, TABLES[name], where, limit)
+    rows = dict_rows(selected)
     if format is Format.json:
-        typer.echo(to_json(dict_rows(selected)))
-    else:
-        print_rows(dict_rows(selected), selected.column_names)
+        named = named or known
+        typer.echo(to_json([{column: row[column] for column in named} for row in rows]))
+        return
+    shown = named or (known if wide else CHOSEN.get(name, known))
+    fits = " of that condition" if where else ""
+    nothing = invocation().nothing(f"{name} has no row{fits}.")
+    print_rows(rows, shown, nothing=nothing, width=WIDEST if wide else None)
+    if rows and not named and len(shown) < len(known):
+        echo(f"{len(known) - len(shown)} more columns: --wide, or --columns NAME,NAME")
+
+
+def _named(columns: str, known: Iterable[str]) -> Sequence[str]:
+    """Return the columns of a list of names.
+
+    Raises:
+        BadParameter: the table has no such column.
+    """
+    named = [column.strip() for column in columns.split(",") if column.strip()]
+    for column in named:
+        if column not in known:
+            meant = did_you_mean(column, known)
+            raise typer.BadParameter(
+                f"--columns: no column {column!r}{meant}; the columns are {', '.join(known)}"
+            )
+    return named

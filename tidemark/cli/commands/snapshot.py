@@ -54,4 +54,5 @@ def snapshot(
         typer.echo(f"{name:18} {header[name]}")
     for name in tables:
         typer.echo(f"{name:18} {len(getattr(taken, name))} rows")
-    print_rows(taken.records("brokers"), ("broker", "broker_id", "address", "version", "role"))
+    columns = ("broker", "broker_id", "address", "version", "role")
+    print_rows(taken.records("brokers"), columns, nothing="No broker is known.")

@@ -54,7 +54,7 @@ def why(
     )
     diagnosis = diagnose(target, snapshot, wish)
     if format is Format.json:
-        echo(to_json(asdict(diagnosis)))
+        typer.echo(to_json(asdict(diagnosis)))
         return
     echo("\n".join(_lines(diagnosis, frames)))
 

@@ -1,0 +1,17 @@
+"""The word that was probably meant, for whoever misspelt one."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that a word is near to; None where none is, or it is known itself."""
+    words = list(known)
+    found = [] if word in words else get_close_matches(word, words, n=1)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``, did you mean 'x'?`` with the nearest of the known words, '' without one."""
+    meant = nearest(word, known)
+    return f", did you mean {meant!r}?" if meant else ""
