@@ -6,7 +6,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from assets.metadata import described, key_of, written
-from assets.resources import RulesResource
+from assets.resources import CollectorResource, RulesResource
 from assets.rule_evaluation import (
     batches,
     evaluated_rules,
@@ -63,13 +63,17 @@ def alerts(
 
 @window_asset(alerting.INCIDENTS, alerting.ALERTS)
 def incidents(
-    context: dg.AssetExecutionContext, run: CurrentRun, alert_rules: RulesResource
+    context: dg.AssetExecutionContext,
+    run: CurrentRun,
+    alert_rules: RulesResource,
+    collector: CollectorResource,
 ) -> dg.MaterializeResult:
     """Advance incidents by the snapshots that are newer than everything computed.
 
     People have been notified of incidents, so incidents follow time forward only. A recomputation
     of the past changes ``alerting.alerts`` but no incident. A run that has not computed the alerts
     of new snapshots changes no incident either, because it would resolve incidents that still fire.
+    Incidents of blocked and stalled groups then keep what members of these groups do now.
     """
     plan = run.plan
     known = whole_clusters(plan.known)
@@ -95,7 +99,10 @@ def incidents(
         all_rules=not declared.rule_mistakes,
         inhibitions=declared.inhibitions,
     )
-    return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
+    diagnosed = collector.diagnose(run.lake, context.log.warning) if changed else 0
+    return dg.MaterializeResult(
+        metadata=written(changed, plan.window, open=still_open, diagnosed=diagnosed)
+    )
 
 
 notifications = dg.AssetSpec(

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from assets.diagnoses import diagnose_incidents
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
@@ -21,8 +22,8 @@ from expectations.declarations import Expectation
 from tidemark.alerting.rules.files import RuleSet, read_rule_set, valid_rules, with_links
 from tidemark.alerting.rules.model import Rule
 from tidemark.collection.snapshots import NeverReachedError, take_snapshots
-from tidemark.host.failures import errors_only
-from tidemark.host.leases import RUN, HeldError, Lease
+from tidemark.host.failures import errors_only, one_line
+from tidemark.host.leases import RUN, HeldError, Lease, LeaseError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.recovery import recover
@@ -131,6 +132,26 @@ class CollectorResource(dg.ConfigurableResource):
     namesrv: str = Field(default="", description="name servers, host:port separated by ';'")
     cluster: str = Field(default="", description="which cluster, or what to call it")
     clusters: str = Field(default="", description="settings file, TIDEMARK_CLUSTERS")
+    incident_stacks: bool = Field(default=True, description="TIDEMARK_INCIDENT_STACKS")
+
+    def diagnose(self, lake: Lake, report: Callable[[str], None] = lambda _: None) -> int:
+        """Keep what members of groups do with incidents that have just begun to fire.
+
+        Args:
+            lake: the tables.
+            report: receives a line for each incident without a diagnosis, and why.
+
+        Returns:
+            How many incidents got a diagnosis.
+        """
+        if not self.incident_stacks:
+            return 0
+        try:
+            clusters = configured(lake.home, self.namesrv, self.cluster, self.clusters)
+            return diagnose_incidents(lake, clusters, datetime.now(UTC), report)
+        except (SettingsError, LeaseError) as error:
+            report(f"no incident is diagnosed: {one_line(error)}")
+            return 0
 
     def collect(
         self,

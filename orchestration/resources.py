@@ -52,7 +52,10 @@ def resources(settings: Settings) -> dict[str, Any]:
         "run_history": RunHistory(timedelta(days=settings.run_history_days)),
         "collector": _fixed(
             lambda: CollectorResource(
-                namesrv=settings.namesrv, cluster=settings.cluster, clusters=settings.clusters
+                namesrv=settings.namesrv,
+                cluster=settings.cluster,
+                clusters=settings.clusters,
+                incident_stacks=settings.incident_stacks,
             )
         ),
         "alert_rules": _fixed(

@@ -29,9 +29,11 @@ from tidemark.board.api import (
     incidents,
     objectives,
     plan,
+    stacks,
     topics,
 )
 from tidemark.board.dependencies import TheStore, only_known_parameters, readable
+from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
 from tidemark.board.metrics.feed import MetricsKeeper
@@ -41,7 +43,7 @@ from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
-from tidemark.board.pages import layout, now, overview, preferences, quality, tables
+from tidemark.board.pages import layout, now, overview, preferences, quality, runbooks, tables
 from tidemark.board.pages import objectives as objectives_page
 from tidemark.board.pages.dagster import Dagster
 from tidemark.board.responses import (
@@ -207,6 +209,7 @@ def application(
     app.state.query_parameters = {}
     app.state.dagster = Dagster(url=dagster_url)
     app.state.live = LiveSnapshots(store.lake.shared.state, configured)
+    app.state.diagnoses = Diagnoses(app.state.live)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
@@ -231,6 +234,7 @@ def _include_routes(app: FastAPI) -> None:
         events,
         annotations,
         plan,
+        stacks,
     ):
         api.include_router(module.router)
     app.include_router(api)
@@ -239,7 +243,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(change_routes)
     for module in (
         *(overview, groups_pages, group_page, incidents_pages, dead_letters_page, objectives_page),
-        *(tables, quality, now, preferences),
+        *(runbooks, tables, quality, now, preferences),
     ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

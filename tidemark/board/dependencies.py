@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from tidemark.board.access import Person
+from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.middleware import part
 from tidemark.board.paging import MOST_ROWS
@@ -156,9 +157,15 @@ async def the_live(request: Request) -> LiveSnapshots:
     return request.app.state.live
 
 
+async def the_diagnoses(request: Request) -> Diagnoses:
+    """Return the diagnoses of the application."""
+    return request.app.state.diagnoses
+
+
 TheStore = Annotated[Store, Depends(the_store)]
 ThePerson = Annotated[Person, Depends(who)]
 TheLive = Annotated[LiveSnapshots, Depends(the_live)]
+TheDiagnoses = Annotated[Diagnoses, Depends(the_diagnoses)]
 Cluster = Annotated[str, Depends(known_cluster)]
 JsonOnly = Depends(json_only)
 At = Annotated[str | None, Query(description="as of this instant, ISO 8601; now without")]

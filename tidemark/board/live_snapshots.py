@@ -20,6 +20,7 @@ from tidemark.host.state import State
 from tidemark.live.history_times import ByOurClock, remove_skew
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect_snapshot
+from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.settings.clusters import Cluster
 
 SECONDS = 5.0
@@ -80,8 +81,7 @@ class LiveSnapshots:
             )
         self._waiting[name] += 1
         try:
-            # Finding it reads the state, which may be a database that does not respond.
-            cluster = await run_in_threadpool(self._named, name)
+            cluster = await self.cluster(name)
             last = self._last.setdefault(cluster.key, _Last())
             snapshot = await asyncio.shield(asyncio.wrap_future(self._newest(cluster, last)))
         finally:
@@ -93,6 +93,21 @@ class LiveSnapshots:
             raise ProblemError(503, f"{name} cannot be read now: {why}")
         return snapshot
 
+    async def cluster(self, name: str) -> Cluster:
+        """Return the configured cluster with a name.
+
+        Raises:
+            ProblemError: no such cluster is configured here.
+        """
+        # Finding it reads the state, which may be a database that does not respond.
+        return await run_in_threadpool(self._named, name)
+
+    def target(self, cluster: Cluster) -> ClusterTarget:
+        """Return how a cluster is reached now, with the brokers that the collector remembers."""
+        now = datetime.now(UTC)
+        memory = Memory.of(self._state, cluster.key)
+        return cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
+
     def _newest(self, cluster: Cluster, last: _Last) -> Future[ByOurClock]:
         """Return the snapshot of a cluster, which may still be being taken."""
         taken = last.taken
@@ -103,10 +118,7 @@ class LiveSnapshots:
 
     def _take(self, cluster: Cluster, last: _Last) -> ByOurClock:
         try:
-            now = datetime.now(UTC)
-            memory = Memory.of(self._state, cluster.key)
-            target = cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
-            return remove_skew(collect_snapshot(replace(target, counters=False)))
+            return remove_skew(collect_snapshot(replace(self.target(cluster), counters=False)))
         finally:
             last.taken_at = time.monotonic()
 

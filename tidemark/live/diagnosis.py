@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from tidemark.model.consumers import ConsumeMode, LookupOutcome, StackOutcome
 from tidemark.rocketmq.admin import requests as admin
@@ -97,9 +100,10 @@ class Diagnosis:
         consumer_group: the group.
         topic: the topic that it is about; None for all topics of the group.
         diagnosed_at: when the requests began.
-        clients: the members that were requested, and those that cannot be.
+        clients: the members that were requested, and those that cannot be; None where the cluster
+            could not be read.
         clients_left_out: further members.
-        messages: of the queues with the largest lag.
+        messages: of the queues with the largest lag; None where the cluster could not be read.
         queues_left_out: further queues with unconsumed messages.
         problems: what else failed, one line each.
     """
@@ -108,9 +112,9 @@ class Diagnosis:
     consumer_group: str
     topic: str | None
     diagnosed_at: datetime
-    clients: tuple[ClientStacks, ...]
+    clients: tuple[ClientStacks, ...] | None
     clients_left_out: int
-    messages: tuple[FirstMessage, ...]
+    messages: tuple[FirstMessage, ...] | None
     queues_left_out: int
     problems: tuple[str, ...]
 
@@ -388,3 +392,30 @@ LOOKUP_WORDS: Mapping[LookupOutcome, str] = {
     LookupOutcome.FAILED: "unknown: the lookup failed",
 }
 """Outcomes of lookups in words."""
+
+
+def to_json(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis as JSON, as incidents keep it."""
+    return msgspec.json.encode(diagnosis).decode()
+
+
+def read_diagnosis(value: Mapping[str, Any]) -> Diagnosis:
+    """Return the diagnosis of a decoded JSON object.
+
+    Raises:
+        ValidationError: of msgspec; the object is none of this program.
+    """
+    return msgspec.convert(value, Diagnosis)
+
+
+def with_words(diagnosis: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a diagnosis as plain values, with ``words`` beside the outcomes."""
+    return {
+        **diagnosis,
+        "clients": _worded(diagnosis["clients"], STACK_WORDS),
+        "messages": _worded(diagnosis["messages"], LOOKUP_WORDS),
+    }
+
+
+def _worded(items: Iterable[Mapping[str, Any]] | None, words: Mapping[Any, str]) -> Any:
+    return items and [{**item, "words": words[item["outcome"]]} for item in items]

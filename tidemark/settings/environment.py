@@ -110,6 +110,11 @@ class Settings(BaseSettings):
         "Whether the message that blocks a queue may be looked up, without its body, in clusters "
         "of the file without a message_lookup of their own.",
     )
+    incident_stacks: bool = _setting(
+        True,
+        "Whether incidents of blocked and stalled groups keep the stacks of consume threads, which "
+        "members report once when it fires.",
+    )
     rules: str = _setting("", "Alert rules, a YAML file or a folder; ready-made unless set.")
     docs_url: str = _setting(
         "", "Address of the documentation site, whose runbooks notifications link to."

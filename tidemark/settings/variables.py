@@ -17,6 +17,7 @@ NAMES = tuple(
         "CLUSTERS",
         "BROKER_NETWORKS",
         "MESSAGE_LOOKUP",
+        "INCIDENT_STACKS",
         "RULES",
         "DOCS_URL",
         "DAGSTER_URL",

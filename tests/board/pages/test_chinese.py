@@ -23,6 +23,8 @@ from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why
 from tidemark.board.topic_rows import TOPICS
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, quality, raw
+from tidemark.live.diagnosis import LOOKUP_WORDS, STACK_WORDS
+from tidemark.model.consumers import LookupOutcome, StackOutcome
 from tidemark.model.health import Health
 
 ROOM = Path(board.__file__).parent
@@ -105,6 +107,11 @@ def test_texts_that_no_template_holds() -> None:
     unknown = {why_unknown("lag", {"complete": False}), why_unknown("lag", {})}
     unknown.add(why_unknown("lag", {"consumer_offset": None}))
     texts = {*WHY_UNKNOWN.values(), *unknown, *(text for _, text in group.SCALE)}
+    outcomes = {*STACK_WORDS.values(), *LOOKUP_WORDS.values()}
+    texts |= outcomes - {
+        STACK_WORDS[StackOutcome.REPORTED],
+        LOOKUP_WORDS[LookupOutcome.KNOWN],
+    }
     assert sorted(texts - CHINESE.keys()) == []
 
 

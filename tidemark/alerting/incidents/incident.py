@@ -70,6 +70,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     labels: dict[str, str] = {}
     snapshot_ids: tuple[str, ...] = ()
     evidence: str = "{}"
+    diagnosis: str | None = None
     transitions: tuple[Transition, ...] = ()
     written_at: datetime | None = None
 
@@ -172,7 +173,7 @@ def incident_id(rule: str, subject: str, opened_at: datetime) -> str:
 
 
 def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of ``alerting.incidents`` with its evidence decoded.
+    """Return a row of ``alerting.incidents`` with its evidence and its diagnosis decoded.
 
     `row` is the part of the evidence that people need first: the row for which its rule was
     true.
@@ -181,8 +182,15 @@ def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
         evidence = msgspec.json.decode(row["evidence"] or "{}")
     except msgspec.DecodeError:
         evidence = {}
-    labels = row["labels"] or {}
-    return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}
+    decoded = {"evidence": evidence, "row": evidence.get("row", {}), "diagnosis": _diagnosis(row)}
+    return {**row, "labels": row["labels"] or {}, **decoded}
+
+
+def _diagnosis(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(row.get("diagnosis") or "null", type=dict[str, Any] | None)
+    except msgspec.DecodeError:
+        return None
 
 
 def with_notifications(

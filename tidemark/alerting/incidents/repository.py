@@ -61,6 +61,8 @@ def row_as_of(row: Mapping[str, Any], instant: datetime) -> dict[str, Any]:
     else:
         known["state"], known["resolved_at"] = IncidentState.RESOLVED, transitions[-1]["at"]
     known["evidence"] = _evidence(row, instant)
+    if row.get("diagnosis") and _is_later(_diagnosed_at(row["diagnosis"]), instant):
+        known["diagnosis"] = None
     return known
 
 
@@ -99,6 +101,11 @@ def _evidence(row: Mapping[str, Any], instant: datetime) -> str | None:
         detail = details.get("row", {})
         details["row"] = {name: detail[name] for name in OWN_LABELS if name in detail}
     return msgspec.json.encode(details).decode()
+
+
+def _diagnosed_at(diagnosis: str) -> datetime | None:
+    at = msgspec.json.decode(diagnosis).get("diagnosed_at")
+    return datetime.fromisoformat(at) if at else None
 
 
 def _is_later(at: datetime | None, instant: datetime) -> bool:

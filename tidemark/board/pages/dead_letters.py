@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from tidemark.board.dead_letter_rows import dead_letter_rows, worst_first
-from tidemark.board.pages.incidents import address_of_runbook
 from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.paging import containing, having
 from tidemark.board.trends import TOPICS

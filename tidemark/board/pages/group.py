@@ -11,12 +11,12 @@ from tidemark.board.last_known import LAST_KNOWN, with_last_known
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.why import owned_queues, why_of_group
 from tidemark.board.pages.wording import iso
 from tidemark.board.responses import ProblemError
 from tidemark.lake.bounds import MARKS
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.model.consumers import AssignmentState
-from tidemark.model.queues import Condition
 from tidemark.rocketmq.allocation import STRATEGIES
 from tidemark.rocketmq.names import DLQ_PREFIX, OWN_TOPICS
 from tidemark.rocketmq.snapshot.online import speaks_grpc
@@ -92,26 +92,20 @@ def group(
     past = GroupCharts(
         page.store, page.rows, window, cluster, group, chosen, page.trends.changes, page.words
     )
-    held = {
-        (row["broker"], row["queue_id"]): row
-        for row in details["assignments"]
-        if row["topic"] == chosen
-    }
-    queues = [
-        _owned(row, held.get((row["broker"], row["queue_id"])))
-        for row in details["queues"]
-        if row["topic"] == chosen
-    ]
+    of_topic = [row for row in details["queues"] if row["topic"] == chosen]
+    held = [row for row in details["assignments"] if row["topic"] == chosen]
+    queues = owned_queues(of_topic, held)
     return page.render(
         "group.html",
         **details
         | {
             "topics": topics,
-            "queues": sorted(queues, key=_worst_first),
+            "queues": queues,
             "members": [_member(row) for row in details["members"]],
             "incidents": listed(page, details["incidents"]),
         },
         row=chosen_row,
+        why=why_of_group(page, chosen_row, queues, details["incidents"]),
         figures=FIGURES,
         facts_shown=_facts(chosen_row),
         queue_columns=QUEUE_COLUMNS,
@@ -121,33 +115,14 @@ def group(
         part={"from": iso(window.start), "to": to and iso(window.end)} if from_ else {},
         charts=past.charts,
         marks=past.marks,
-        heat=[(row, _heat(row)) for row in queues],
+        heat=[(row, _heat(row)) for row in of_topic],
         scale=SCALE,
         is_owned=bool(held),
-        wrong=any(row["state"] not in (AssignmentState.OK, None) for row in held.values()),
+        wrong=any(row["state"] not in (AssignmentState.OK, None) for row in held),
         planned_clients=_planned_clients(chosen_row),
         capacity_row=_capacity(details["capacity"], chosen_row),
         strategies=STRATEGIES,
     )
-
-
-def _owned(queue: dict[str, Any], held: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a queue with its owner: whom members named, or the client whose queue it is."""
-    if held is None:
-        return queue | {"owner": queue["client_id"], "owner_state": None, "expected": None}
-    owner = ", ".join(held["owners"] or ()) or held["actual_client_id"]
-    return queue | {
-        "owner": owner,
-        "owner_state": held["state"],
-        "expected": held["expected_client_id"],
-    }
-
-
-def _worst_first(queue: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
-    """Return the place of a queue: what is wrong or unknown, then the longest delay."""
-    is_owned = queue["owner_state"] in (AssignmentState.OK, None, AssignmentState.UNKNOWN)
-    is_well = queue["condition"] in (Condition.OK, None) and is_owned
-    return is_well, queue["lag"] is not None, -(queue["delay_ms"] or 0), -(queue["lag"] or 0)
 
 
 def _planned_clients(row: Mapping[str, Any]) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -24,9 +23,11 @@ from tidemark.board.incident_rows import (
     silence_rows,
 )
 from tidemark.board.pages.charts import GroupCharts
-from tidemark.board.pages.layout import ROOM, Page, ThePage, address, check_form
+from tidemark.board.pages.layout import Page, ThePage, address, check_form
+from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
+from tidemark.board.pages.why import why_of_incident
 from tidemark.board.responses import ProblemError
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress
@@ -36,9 +37,6 @@ from tidemark.rocketmq.names import DLQ_PREFIX
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]
-
-RUNBOOKS = ROOM.parent.parent / "docs" / "runbooks"
-"""Pages of the documentation; an installed wheel has none."""
 
 MOST = 500
 """Incidents of the list at most; the API has all of them."""
@@ -124,6 +122,7 @@ def incident(page: ThePage, id: str) -> Response:
         steps=steps(row),
         differing=_differing(page, cluster, group) if row["kind"] == DIFFERING else [],
         charts=charts,
+        why=why_of_incident(page, row),
     )
 
 
@@ -137,7 +136,7 @@ def _as_incident(row: Mapping[str, Any]) -> Incident:
     """Return a row that pages show as the incident that messages are made of."""
     evidence = msgspec.json.encode(row["evidence"]).decode()
     known = {name: row[name] for name in Incident.__struct_fields__ if row.get(name) is not None}
-    return converted(known | {"evidence": evidence}, Incident)
+    return converted(known | {"evidence": evidence, "diagnosis": None}, Incident)
 
 
 def _around(incident: Mapping[str, Any], now: datetime) -> Window:
@@ -147,28 +146,6 @@ def _around(incident: Mapping[str, Any], now: datetime) -> Window:
     margin = max(timedelta(minutes=15), (end - opened) / 4)
     last = max(end, min(end + margin, now))
     return Window(max(opened - margin, last - LONGEST), last + MICROSECOND)
-
-
-@router.get("/runbook")
-def runbook(page: ThePage, name: str) -> Response:
-    """Show a runbook of the documentation, where this program runs with its documentation."""
-    path = _runbooks().get(name)
-    if path is None:
-        raise ProblemError(404, f"no runbook {name!r}")
-    return page.render("runbook.html", name=name, text=path.read_text(encoding="utf-8"))
-
-
-def address_of_runbook(page: Page, runbook: str) -> str:
-    """Return where a runbook opens; empty where it is neither an address nor a page here."""
-    if runbook.startswith(("https://", "http://")):
-        return runbook
-    name = runbook.rpartition("/")[2]
-    return page.url("/runbook", name=name) if name in _runbooks() else ""
-
-
-def _runbooks() -> dict[str, Path]:
-    """Return the pages by name: a name from outside chooses one of them, and no other file."""
-    return {path.name: path for path in RUNBOOKS.glob("*.md")}
 
 
 @router.post("/incident/act")

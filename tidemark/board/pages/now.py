@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from tidemark.board.api.plan import MOST as MOST_CLIENTS
 from tidemark.board.api.plan import NewPlan, modes_of, planned, problems_of
-from tidemark.board.dependencies import TheLive
-from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.api.stacks import plain
+from tidemark.board.dependencies import TheDiagnoses, TheLive
+from tidemark.board.pages.layout import Page, ThePage, check_form
 from tidemark.live.history_times import ByOurClock
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.records import Snapshot
@@ -58,6 +59,25 @@ def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
         rows=rows[:MOST],
         count=len(rows),
     )
+
+
+Text = Annotated[str, Form()]
+
+
+@router.post("/stacks")
+async def stacks(
+    request: Request,
+    page: ThePage,
+    diagnoses: TheDiagnoses,
+    cluster: Text,
+    group: Text,
+    token: Text,
+    topic: Text = "",
+) -> Response:
+    """Show the stacks of a group's consume threads, and the messages that its queues are at."""
+    check_form(request, token)
+    diagnosis = plain(await diagnoses.of(cluster, group, topic))
+    return page.render("stacks.html", diagnosis=diagnosis, cluster=cluster, topic=topic)
 
 
 @router.get("/plan")

@@ -64,17 +64,18 @@ def _lines(diagnosis: Diagnosis, frames: bool) -> Iterator[str]:
     yield f"{diagnosis.consumer_group}{of}  {diagnosis.diagnosed_at:%Y-%m-%d %H:%M:%S} UTC"
     yield ""
     yield "Consume threads"
-    for client in diagnosis.clients:
+    clients, messages = diagnosis.clients or (), diagnosis.messages or ()
+    for client in clients:
         yield from _client_lines(client, frames)
-    if not diagnosis.clients:
+    if not clients:
         yield "  no member is online"
     if diagnosis.clients_left_out:
         yield f"  {diagnosis.clients_left_out} more members were not requested"
     yield ""
     yield "First unconsumed messages"
-    for item in diagnosis.messages:
+    for item in messages:
         yield from _message_lines(item, diagnosis)
-    if not diagnosis.messages:
+    if not messages:
         yield "  every message is consumed"
     if diagnosis.queues_left_out:
         yield f"  {diagnosis.queues_left_out} more queues have unconsumed messages"

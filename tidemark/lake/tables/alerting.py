@@ -86,6 +86,12 @@ INCIDENTS = Table(
         ),
         Column("evidence", STRING, "newest row for which the rule was true, as JSON"),
         Column(
+            "diagnosis",
+            STRING,
+            "what members did when it first fired: stacks of their consume threads, and with "
+            "message_lookup the messages that queues were at, as JSON; NULL = not requested",
+        ),
+        Column(
             "transitions",
             pa.list_(_TRANSITION),
             "changes of state that are notified: FIRING, RESOLVED, ...",

@@ -1,0 +1,310 @@
+"""Why a group gets no further: queue, owner, since when, doing what, what changed, what to do."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidemark.alerting.rules.kinds import KINDS
+from tidemark.board.api.events import event_rows
+from tidemark.board.api.group import history_of, rows_of_group
+from tidemark.board.incident_rows import TROUBLE
+from tidemark.board.pages.layout import Page
+from tidemark.board.pages.runbooks import address_of_runbook
+from tidemark.board.pages.timeline import Entry, of_events, within
+from tidemark.board.past import rows_between
+from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.tables import progress, raw
+from tidemark.live.diagnosis import read_diagnosis, with_words
+from tidemark.model.consumers import AssignmentState
+from tidemark.model.queues import Condition
+from tidemark.rocketmq.names import DLQ_PREFIX
+
+BEFORE = timedelta(hours=1)
+"""How far before the trouble changes are listed."""
+
+AFTER = timedelta(minutes=5)
+"""How far after its first observation: what changed a moment before is observed later."""
+
+JUST_BEFORE = timedelta(minutes=10)
+"""The last part of that time, whose rate is compared with the rest."""
+
+MOST_CHANGES = 12
+"""Changes that are listed, the newest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberChange:
+    """Members that joined or left between two observations.
+
+    Attributes:
+        at: the first observation with the change.
+        joined: client ids that are new.
+        left: client ids that are gone.
+        versions: versions of clients of those who joined, where no member had one of them before.
+    """
+
+    at: datetime
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Rates of production around the beginning of the trouble, messages a second; None unknown.
+
+    Attributes:
+        before: median of the hour before, without its end.
+        just_before: median of the last ten minutes, and the first of the trouble.
+    """
+
+    before: float | None
+    just_before: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Why:
+    """What is known of the trouble of a group on a topic.
+
+    Attributes:
+        is_troubled: whether its health or an open incident says that something is wrong.
+        queue: the worst queue with its owner; None without a queue that is behind.
+        since: when the trouble was first observed, by the oldest open incident.
+        diagnosis: the newest diagnosis of an open incident.
+        entries: events before, the newest first.
+        members: members that joined or left before.
+        rates: rates of production before.
+        hint: the next step; empty where none is known.
+        runbook: address of the runbook; empty without one.
+    """
+
+    is_troubled: bool
+    queue: Mapping[str, Any] | None
+    since: datetime | None
+    diagnosis: Mapping[str, Any] | None
+    entries: Sequence[Entry]
+    members: Sequence[MemberChange]
+    rates: Rates
+    hint: str
+    runbook: str
+
+
+HEALTHY = Why(
+    is_troubled=False,
+    queue=None,
+    since=None,
+    diagnosis=None,
+    entries=(),
+    members=(),
+    rates=Rates(before=None, just_before=None),
+    hint="",
+    runbook="",
+)
+"""Of a group with nothing known against it."""
+
+
+class Subject(NamedTuple):
+    """A group on a topic."""
+
+    cluster: str
+    consumer_group: str
+    topic: str
+
+
+def why_of_group(
+    page: Page,
+    row: Mapping[str, Any],
+    queues: Sequence[Mapping[str, Any]],
+    incidents: Iterable[Mapping[str, Any]],
+) -> Why:
+    """Return what is known of a group's trouble on a topic.
+
+    Args:
+        page: the page that shows it.
+        row: the row of ``progress.groups``.
+        queues: of `owned_queues`.
+        incidents: open incidents about the group.
+    """
+    own = [it for it in incidents if it["row"].get("topic") in (None, row["topic"])]
+    own.sort(key=lambda it: it["opened_at"])
+    if not own and row["health"] not in TROUBLE:
+        return HEALTHY
+    kind = next((it["kind"] for it in own if it["kind"] in KINDS), (row["health"] or "").lower())
+    linked = next((it["evidence"]["runbook"] for it in own if it["evidence"].get("runbook")), None)
+    return _why(
+        page,
+        Subject(row["cluster"], row["consumer_group"], row["topic"]),
+        queue=next((it for it in queues if it["lag"] is None or it["lag"] > 0), None),
+        since=own[0]["opened_at"] if own else None,
+        observed_at=row["observed_at"],
+        diagnosis=newest_diagnosis(own),
+        kind=kind,
+        linked=linked,
+    )
+
+
+def why_of_incident(page: Page, incident: Mapping[str, Any]) -> Why:
+    """Return what is known of the trouble that an incident is about.
+
+    Args:
+        page: the page that shows it.
+        incident: with its evidence; one without a group on a topic has no trouble of a group.
+    """
+    evidence, cluster = incident["row"], incident["cluster"]
+    group, topic = evidence.get("consumer_group"), evidence.get("topic")
+    if not (group and topic) or topic.startswith(DLQ_PREFIX) or cluster not in page.rows.at:
+        return HEALTHY
+    worst = evidence.get("worst_broker"), evidence.get("worst_queue_id")
+    queues = owned_queues(
+        rows_of_group(page.rows, progress.QUEUES, cluster, group, topic),
+        rows_of_group(page.rows, progress.ASSIGNMENTS, cluster, group, topic),
+    )
+    return _why(
+        page,
+        Subject(cluster, group, topic),
+        queue=next((it for it in queues if (it["broker"], it["queue_id"]) == worst), None),
+        since=incident["opened_at"],
+        observed_at=incident["opened_at"],
+        diagnosis=kept_diagnosis(incident.get("diagnosis")),
+        kind=incident["kind"],
+        linked=incident["evidence"].get("runbook"),
+    )
+
+
+def _why(
+    page: Page,
+    subject: Subject,
+    *,
+    queue: Mapping[str, Any] | None,
+    since: datetime | None,
+    observed_at: datetime,
+    diagnosis: Mapping[str, Any] | None,
+    kind: str,
+    linked: str | None,
+) -> Why:
+    window = _window(page, since or observed_at)
+    runbook = linked or f"runbooks/{kind.replace('_', '-')}.md"
+    return Why(
+        is_troubled=True,
+        queue=queue,
+        since=since,
+        diagnosis=diagnosis,
+        entries=_entries(page, subject, window)[:MOST_CHANGES],
+        members=list(_member_changes(page, subject, window))[:MOST_CHANGES],
+        rates=_rates(page, subject, window),
+        hint=KINDS[kind].hint if kind in KINDS else "",
+        runbook=address_of_runbook(page, runbook),
+    )
+
+
+def owned_queues(
+    queues: Iterable[dict[str, Any]], assignments: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the queues of a group on a topic with their owners, the worst first.
+
+    Args:
+        queues: rows of ``progress.queues``.
+        assignments: rows of ``progress.assignments`` of the same topic.
+    """
+    held = {(row["broker"], row["queue_id"]): row for row in assignments}
+    owned = [_owned(row, held.get((row["broker"], row["queue_id"]))) for row in queues]
+    return sorted(owned, key=_worst_first)
+
+
+def _owned(queue: dict[str, Any], held: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a queue with its owner: whom members named, or the client whose queue it is."""
+    if held is None:
+        return queue | {"owner": queue["client_id"], "owner_state": None, "expected": None}
+    owner = ", ".join(held["owners"] or ()) or held["actual_client_id"]
+    return queue | {
+        "owner": owner,
+        "owner_state": held["state"],
+        "expected": held["expected_client_id"],
+    }
+
+
+def _worst_first(queue: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
+    """Return the place of a queue: what is wrong or unknown, then the longest delay."""
+    is_owned = queue["owner_state"] in (AssignmentState.OK, None, AssignmentState.UNKNOWN)
+    is_well = queue["condition"] in (Condition.OK, None) and is_owned
+    return is_well, queue["lag"] is not None, -(queue["delay_ms"] or 0), -(queue["lag"] or 0)
+
+
+def newest_diagnosis(incidents: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the newest diagnosis that incidents keep; None without one."""
+    kept = [read for it in incidents if (read := kept_diagnosis(it.get("diagnosis")))]
+    return max(kept, key=lambda it: it["diagnosed_at"], default=None)
+
+
+def kept_diagnosis(diagnosis: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the diagnosis of an incident with instants and words; None without a readable one."""
+    try:
+        return with_words(asdict(read_diagnosis(diagnosis))) if diagnosis else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _window(page: Page, since: datetime) -> Window:
+    end = max(since - BEFORE + MICROSECOND, min(since + AFTER, page.end))
+    return Window(since - BEFORE, end + MICROSECOND)
+
+
+def _entries(page: Page, subject: Subject, window: Window) -> list[Entry]:
+    """Return events of the group on the topic, of the topic and of its brokers."""
+    events = event_rows(page.store, page.rows, window, cluster=subject.cluster).to_pylist()
+    own = (
+        it
+        for it in events
+        if it["consumer_group"] in (None, subject.consumer_group)
+        and it["topic"] in (None, subject.topic)
+    )
+    return within(of_events(own), window)
+
+
+def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[MemberChange]:
+    """Yield changes of membership, the newest first; none where raw rows have been removed."""
+    equal = {"cluster": subject.cluster, "consumer_group": subject.consumer_group}
+    rows = rows_between(
+        page.store.lake, page.store.files, raw.CLIENTS, window, equal, ("client_id", "version")
+    ).to_pylist()
+    seen: dict[datetime, dict[str, str | None]] = {}
+    for it in rows:
+        seen.setdefault(it["observed_at"], {})[it["client_id"]] = it["version"]
+    instants = sorted(seen)
+    for before, at in reversed(list(pairwise(instants))):
+        joined, left = seen[at].keys() - seen[before].keys(), seen[before].keys() - seen[at].keys()
+        if joined or left:
+            versions = {seen[at][it] for it in joined} - set(seen[before].values()) - {None}
+            yield MemberChange(
+                at=at,
+                joined=tuple(sorted(joined)),
+                left=tuple(sorted(left)),
+                versions=tuple(sorted(filter(None, versions))),
+            )
+
+
+def _rates(page: Page, subject: Subject, window: Window) -> Rates:
+    series = history_of(
+        page.store,
+        page.rows,
+        window,
+        *subject,
+        ("produce_tps",),
+        None,
+    )
+    values = list(zip(series.instants, series.last["produce_tps"], strict=True))
+    border = window.start + BEFORE - JUST_BEFORE
+    return Rates(
+        before=_median(value for at, value in values if at < border),
+        just_before=_median(value for at, value in values if at >= border),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
