@@ -67,6 +67,7 @@ def line_of(text, within):
 def test_the_line_of_a_listener_that_blocks(troubled):
     _, target, snapshot = troubled
     diagnosis = diagnose(target, snapshot, Wish(consumer_group=GROUP, topic=TOPIC))
+    assert diagnosis.clients is not None
     (client,) = diagnosis.clients
     assert (client.client_id, client.outcome) == ("127.0.0.1@g-stuck-0", StackOutcome.REPORTED)
     assert client.stacks and client.stacks.threads == 4
@@ -75,7 +76,8 @@ def test_the_line_of_a_listener_that_blocks(troubled):
     awaits = f"(Groups.java:{line_of('.await()', 'void blockForever()')})"
     paths = [" ".join(stack.code) for stack in standing if stack.state == "WAITING"]
     assert any(calls in path and awaits in path for path in paths), standing
-    assert {item.outcome for item in diagnosis.messages} == {LookupOutcome.OFF}
+    assert {item.outcome for item in diagnosis.messages or ()} == {LookupOutcome.OFF}
+    assert {item.owners for item in diagnosis.messages or ()} == {(client.client_id,)}
     assert diagnosis.problems == ()
 
 
@@ -84,7 +86,9 @@ def test_a_member_that_would_commit_gets_no_request(troubled):
     for row in snapshot.consumer_offsets:
         if row.consumer_group == "g-fast":
             row.consumer_offset = None
-    (client,) = diagnose(target, snapshot, Wish(consumer_group="g-fast")).clients
+    clients = diagnose(target, snapshot, Wish(consumer_group="g-fast")).clients
+    assert clients is not None
+    (client,) = clients
     assert (client.outcome, client.stacks) == (StackOutcome.WOULD_COMMIT, None)
 
 
@@ -100,7 +104,7 @@ def test_a_lookup_shows_the_message_and_changes_nothing(troubled):
     diagnosis = diagnose(target, snapshot, wish)
     time.sleep(SAMPLED_SECONDS)
     assert state(target, snapshot) == before
-    stuck = next(item for item in diagnosis.messages if item.queue_offset == 0)
+    stuck = next(item for item in diagnosis.messages or () if item.queue_offset == 0)
     message = stuck.message
     assert stuck.outcome == LookupOutcome.KNOWN and message, diagnosis.messages
     assert (message.topic, message.queue_offset, message.reconsume_times) == (TOPIC, 0, 0)

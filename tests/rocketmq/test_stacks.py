@@ -29,7 +29,9 @@ def recorded_body():
 
 
 def test_the_stacks_of_a_client_that_blocks(recorded_body):
-    stacks = decode_stacks(recorded_body, "g-stuck")
+    report = decode_stacks(recorded_body, "g-stuck")
+    assert {it.queue_id for it in report.held or () if it.topic == "lab_orders"} == set(range(8))
+    stacks = report.stacks
     assert stacks and (stacks.threads, stacks.threads_left_out) == (4, 0)
     blocked, idle = stacks.stacks
     assert (blocked.threads, blocked.state, blocked.is_idle) == (1, "WAITING", False)
@@ -37,6 +39,12 @@ def test_the_stacks_of_a_client_that_blocks(recorded_body):
     assert blocked.frames[0] == "jdk.internal.misc.Unsafe.park(Native Method)"
     assert blocked.frames[-1] == "Groups$$Lambda$155.consumeMessage(Unknown Source)"
     assert (idle.threads, idle.code, idle.is_idle) == (3, (), True)
+
+
+def test_a_client_that_polls_reports_no_queues():
+    assert decode_stacks(b'{"properties":{},"mqTable":{}}', "g").held is None
+    threads = b'{"properties":{"PROP_THREADPOOL_CORE_SIZE":"20"},"mqTable":{}}'
+    assert decode_stacks(threads, "g").held == frozenset()
 
 
 def test_other_threads_of_the_process_are_left_out(recorded_body):
@@ -134,4 +142,4 @@ def test_stacks_that_are_no_text_are_refused():
 
 @pytest.mark.parametrize("body", [b"{}", b'{"jstack":null}', b'{"jstack":""}'])
 def test_a_client_without_stacks(body):
-    assert decode_stacks(body, "g") is None
+    assert decode_stacks(body, "g").stacks is None

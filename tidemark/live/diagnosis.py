@@ -7,7 +7,7 @@ states why.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ import msgspec
 
 from tidemark.model.consumers import ConsumeMode, LookupOutcome, StackOutcome
 from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.admin.client_responses import MemberReport
 from tidemark.rocketmq.admin.deep_requests import CLIENT_SECONDS, queue_entries, running_stacks
 from tidemark.rocketmq.admin.messages import Message, stored_message
 from tidemark.rocketmq.deep.client_reports import AT_ONCE, GroupLags
@@ -56,6 +57,8 @@ class ClientStacks:
         version: of its client.
         outcome: what came of the request.
         reason: why it failed, in one line; None where the outcome states that.
+        held: topic, broker and number of the queues that it holds; None where it did not report
+            them.
         stacks: its consume threads; None where none are known.
     """
 
@@ -65,6 +68,7 @@ class ClientStacks:
     version: str | None
     outcome: StackOutcome
     reason: str | None = None
+    held: tuple[tuple[str, str, int], ...] | None = None
     stacks: ConsumeStacks | None = None
 
 
@@ -79,6 +83,7 @@ class FirstMessage:
         queue_offset: the consumer offset, at which the message lies; None without one.
         outcome: what came of the lookup.
         reason: why it failed, in one line; None where the outcome states that.
+        owners: members that report to hold the queue; None where not all members reported.
         message: the message without its body.
     """
 
@@ -88,6 +93,7 @@ class FirstMessage:
     queue_offset: int | None
     outcome: LookupOutcome
     reason: str | None = None
+    owners: tuple[str, ...] | None = None
     message: Message | None = None
 
 
@@ -103,7 +109,8 @@ class Diagnosis:
         clients: the members that were requested, and those that cannot be; None where the cluster
             could not be read.
         clients_left_out: further members.
-        messages: of the queues with the largest lag; None where the cluster could not be read.
+        messages: of the queues with the largest lag, the oldest message first; None where the
+            cluster could not be read.
         queues_left_out: further queues with unconsumed messages.
         problems: what else failed, one line each.
     """
@@ -177,7 +184,9 @@ async def _diagnose(target: ClusterTarget, snapshot: Snapshot, wish: Wish) -> Di
         diagnosed_at=started,
         clients=tuple(clients),
         clients_left_out=max(0, len(members) - MOST_CLIENTS),
-        messages=tuple(messages),
+        messages=tuple(
+            sorted((_with_owners(it, clients, members) for it in messages), key=_oldest_first)
+        ),
         queues_left_out=max(0, len(queues) - MOST_MESSAGES),
         problems=tuple(problem.line for problem in problems.rows()),
     )
@@ -284,14 +293,15 @@ class _Requests:
     async def _stacks_of(self, address: str, member: Client) -> ClientStacks:
         group, client_id = self.wish.consumer_group, member.client_id
         try:
-            stacks = await running_stacks(self.client, address, group, client_id)
+            report = await running_stacks(self.client, address, group, client_id)
         except RemotingError as error:
             return _without(member, StackOutcome.NO_RESPONSE, error.reason)
-        if stacks is None:
-            return _without(member, StackOutcome.NO_STACKS)
-        if not stacks.threads:
-            return _without(member, StackOutcome.NO_CONSUME_THREADS)
-        return _client_stacks(member, StackOutcome.REPORTED, None, stacks)
+        outcome = StackOutcome.REPORTED
+        if report.stacks is None:
+            outcome = StackOutcome.NO_STACKS
+        elif not report.stacks.threads:
+            outcome = StackOutcome.NO_CONSUME_THREADS
+        return _client_stacks(member, outcome, None, report)
 
     async def read_messages(self, queues: Iterable[Unconsumed]) -> list[FirstMessage]:
         """Return the first unconsumed messages of queues, in their order."""
@@ -335,8 +345,11 @@ def _without(member: Client, outcome: StackOutcome, reason: str | None = None) -
 
 
 def _client_stacks(
-    member: Client, outcome: StackOutcome, reason: str | None, stacks: ConsumeStacks | None
+    member: Client, outcome: StackOutcome, reason: str | None, report: MemberReport | None
 ) -> ClientStacks:
+    held = None
+    if report and report.held is not None:
+        held = tuple(sorted((at.topic, at.broker, at.queue_id) for at in report.held))
     return ClientStacks(
         client_id=member.client_id,
         client_address=member.client_address,
@@ -344,8 +357,26 @@ def _client_stacks(
         version=member.version,
         outcome=outcome,
         reason=reason,
-        stacks=stacks,
+        held=held,
+        stacks=report.stacks if report and outcome == StackOutcome.REPORTED else None,
     )
+
+
+def _with_owners(
+    item: FirstMessage, clients: Collection[ClientStacks], members: Collection[Client]
+) -> FirstMessage:
+    """Return a queue's message with the members that hold the queue, where all reported."""
+    is_unknown = len(clients) < len(members) or any(it.held is None for it in clients)
+    if is_unknown or item.outcome == LookupOutcome.POPPED:
+        return item
+    queue = item.topic, item.broker, item.queue_id
+    owners = tuple(it.client_id for it in clients if queue in (it.held or ()))
+    return replace(item, owners=owners)
+
+
+def _oldest_first(item: FirstMessage) -> tuple[bool, datetime]:
+    stored_at = item.message.stored_at if item.message else None
+    return stored_at is None, stored_at or datetime.max.replace(tzinfo=UTC)
 
 
 def _first(

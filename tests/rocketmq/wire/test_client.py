@@ -126,7 +126,7 @@ def test_client_requests_need_permission_and_omit_stacks_unless_wanted(scripted)
         await deep_requests.running_info(client, endpoint, "g", "c")
         with pytest.raises(BadResponseError, match="did not respond"):  # it is left out
             await deep_requests.consumer_status(client, endpoint, "g", "T", "c")
-        assert await deep_requests.running_stacks(client, endpoint, "g", "c") is None
+        assert (await deep_requests.running_stacks(client, endpoint, "g", "c")).stacks is None
 
     with pytest.raises(ForbiddenRequest):
         run(scripted, behave, use)

@@ -191,7 +191,7 @@ def _why(
     runbook = linked or f"runbooks/{kind.replace('_', '-')}.md"
     return Why(
         is_troubled=True,
-        queue=queue,
+        queue=queue and _with_reported_owner(queue, diagnosis),
         since=since,
         diagnosis=diagnosis,
         entries=_entries(page, subject, window)[:MOST_CHANGES],
@@ -200,6 +200,17 @@ def _why(
         hint=KINDS[kind].hint if kind in KINDS else "",
         runbook=address_of_runbook(page, runbook),
     )
+
+
+def _with_reported_owner(
+    queue: Mapping[str, Any], diagnosis: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return a queue without a known owner with those that members reported in a diagnosis."""
+    place = queue["topic"], queue["broker"], queue["queue_id"]
+    for item in (diagnosis or {}).get("messages") or ():
+        if (item["topic"], item["broker"], item["queue_id"]) == place and not queue["owner"]:
+            return {**queue, "owner": ", ".join(item["owners"] or ()) or None}
+    return queue
 
 
 def owned_queues(

@@ -111,7 +111,8 @@ def _of_threads(stack: Stack, threads: int) -> str:
 
 def _message_lines(item: FirstMessage, diagnosis: Diagnosis) -> Iterator[str]:
     at = "" if item.queue_offset is None else f" offset {item.queue_offset}"
-    where = f"  {item.topic} {item.broker} / {item.queue_id}{at}"
+    owner = f", owner {', '.join(item.owners) or 'nobody'}" if item.owners is not None else ""
+    where = f"  {item.topic} {item.broker} / {item.queue_id}{at}{owner}"
     if item.message is None:
         why = f": {item.reason}" if item.reason else ""
         yield f"{where}: {LOOKUP_WORDS[item.outcome]}{why}"

@@ -187,18 +187,38 @@ LARGEST_WITH_STACKS = 8 * 1024 * 1024
 """Bytes of a report with stacks: 2,000 threads of 30 frames take some 7 MB."""
 
 
-def decode_stacks(body: bytes, group: str) -> ConsumeStacks | None:
-    """Decode the stacks of a 307 body; None where the client reports none.
+@dataclass(slots=True, frozen=True)
+class MemberReport:
+    """The report of a client about itself with stacks (307).
+
+    Attributes:
+        stacks: of its consume threads; None where the client reports no stacks.
+        held: the queues that it pulls now, without those that it gave up; None for clients that
+            poll, which do not report them.
+    """
+
+    stacks: ConsumeStacks | None
+    held: frozenset[MessageQueue] | None
+
+
+def decode_stacks(body: bytes, group: str) -> MemberReport:
+    """Decode the stacks and the queues of a 307 body.
 
     Raises:
         ValueError: the body is larger than `LARGEST_WITH_STACKS`.
     """
     if len(body) > LARGEST_WITH_STACKS:
         raise ValueError(f"a report of {len(body)} bytes")
-    jstack = object_of(loads(body)).get("jstack")
+    mapping = object_of(loads(body))
+    jstack = mapping.get("jstack")
     if jstack is not None and not isinstance(jstack, str):
         raise TypeError("the stacks are no text")
-    return consume_stacks(jstack, group) if jstack else None
+    held = None
+    properties = object_of(mapping.get("properties") or {})
+    if _number_in(properties, "PROP_THREADPOOL_CORE_SIZE") is not None:
+        queues = _queues(mapping.get("mqTable"), _process_queue)
+        held = frozenset(at for at, queue in queues if not queue.dropped)
+    return MemberReport(consume_stacks(jstack, group) if jstack else None, held)
 
 
 def _pull_limits(properties: dict[str, Any], is_orderly: bool | None) -> PullLimits:

@@ -6,7 +6,6 @@ from functools import partial
 
 from tidemark.rocketmq.admin import client_responses
 from tidemark.rocketmq.admin.round_trip import request
-from tidemark.rocketmq.stacks import ConsumeStacks
 from tidemark.rocketmq.typed_values import instant, integer, object_of, real, small
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
@@ -142,8 +141,8 @@ async def running_info(
 
 async def running_stacks(
     client: RemotingClient, endpoint: str, group: str, client_id: str
-) -> ConsumeStacks | None:
-    """307 with ``jstackEnable``: the stacks of a member's consume threads; None where it has none.
+) -> client_responses.MemberReport:
+    """307 with ``jstackEnable``: the stacks of a member's consume threads, and its queues.
 
     The member stops all its threads for the moment in which it reads their stacks
     (`Thread.getAllStackTraces`). So a deep snapshot never sends this. Needs a transport with
