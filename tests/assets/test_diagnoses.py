@@ -27,7 +27,7 @@ def nobody() -> Cluster:
     """A cluster whose name server does not run."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    return Cluster((f"127.0.0.1:{port}",), "lab")
+    return Cluster(namesrv=(f"127.0.0.1:{port}",), name="lab")
 
 
 def fired(lake: Lake, kind: str = "blocked", **changed: object) -> str:
@@ -105,7 +105,7 @@ def test_settings_that_cannot_be_read_cost_no_incident(lake: Lake, tmp_path: Pat
 def test_an_incident_keeps_the_line_that_blocks(lake: Lake, cluster) -> None:
     row = {"cluster": "lab", "consumer_group": "g-stuck", "topic": "lab_orders"}
     incident_id = fired(lake, evidence=msgspec.json.encode({"row": row}).decode())
-    at = Cluster((cluster.namesrv,), "lab")
+    at = Cluster(namesrv=(cluster.namesrv,), name="lab")
     assert diagnose_incidents(lake, [at], FIRED) == 1
     diagnosis = kept(lake, incident_id)
     assert diagnosis and diagnosis.clients

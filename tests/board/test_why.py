@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator
 
 from tests.board.test_pages import form_of
 from tests.live.test_allocation_plan import snapshot
@@ -133,7 +134,7 @@ def wishes(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
         return DIAGNOSIS
 
     monkeypatch.setattr(diagnoses, "diagnose", diagnose)
-    live = Live(Cluster(("a:1",), CLUSTER, message_lookup=True))
+    live = Live(Cluster(namesrv=("a:1",), name=CLUSTER, message_lookup=True))
     client.app.state.diagnoses = Diagnoses(live)  # pyright: ignore
     yield seen
 
@@ -145,6 +146,11 @@ def test_the_api_gives_stacks_and_messages(client: TestClient, wishes: list[Wish
     response = client.post(STACKS_OF_BILLING, json={"topic": "orders"})
     assert response.status_code == 200
     body = response.json()
+    document = client.get("/api/v1/openapi.json").json()
+    path = "/api/v1/groups/{cluster}/{group}/stacks"
+    declared = document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]
+    schema = declared["schema"] | {"components": document["components"]}
+    Draft202012Validator(schema).validate(body)
     blocked = body["clients"][0]["stacks"]["stacks"][0]
     assert (blocked["threads"], blocked["code"][0]) == (12, LINE)
     assert body["clients"][1]["words"] == "unknown: gRPC clients report no stacks"

@@ -73,15 +73,18 @@ PLACES = {IncidentState.PENDING: 1, IncidentState.RESOLVED: 2}
 
 SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")
 
-EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last")
+DECODED = {
+    column.name: column
+    for column in (
+        Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last"),
+        Column("diagnosis", STRING_MAP, "what members did when it first fired; NULL = unknown"),
+    )
+}
 
 INCIDENTS = replace(
     alerting.INCIDENTS,
     columns=(
-        *(
-            EVIDENCE if column.name == "evidence" else column
-            for column in alerting.INCIDENTS.columns
-        ),
+        *(DECODED.get(column.name, column) for column in alerting.INCIDENTS.columns),
         Column("row", STRING_MAP, "the columns of that row"),
     ),
 )
