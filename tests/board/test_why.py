@@ -271,7 +271,7 @@ def test_a_diagnosis_that_cannot_be_read_is_left_out(
 
 
 def test_members_events_and_rates_before(client: TestClient, filled: Lake) -> None:
-    """A member joins with a new version and one leaves, a queue moves, and more is produced."""
+    """A member joins with a new version, one leaves, a queue moves, and a deploy is annotated."""
     opened = now()
     earlier, later = opened - timedelta(minutes=40), opened - timedelta(minutes=2)
     for at, members in (
@@ -288,9 +288,15 @@ def test_members_events_and_rates_before(client: TestClient, filled: Lake) -> No
     filled.append(progress.EVENTS, rows_of(progress.EVENTS, later, [moved]))
     incident_of_billing(filled, opened)
     client.app.state.store.refresh()  # pyright: ignore
+    deploy = {"text": "deploy 4.2", "at": later.isoformat(), "match": {"topic": ["orders"]}}
+    assert client.post("/api/v1/annotations", json=deploy).status_code == 201
+    other = {"text": "other deploy", "at": later.isoformat(), "match": {"topic": ["else"]}}
+    assert client.post("/api/v1/annotations", json=other).status_code == 201
     asked = {"id": "0123456789abcdef"}
     text = client.get("/incident", params=asked, headers=HTML).text
+    text = text.partition("What changed just before")[2].partition("Next step")[0]
     assert "1 member joined" in text and "1 member left" in text and "REBALANCED" in text
+    assert "deploy 4.2" in text and "other deploy" not in text
     assert "new version V5_3_3" in " ".join(text.split())
 
 

@@ -15,7 +15,7 @@ from tidemark.board.api.group import history_of, rows_of_group
 from tidemark.board.incident_rows import TROUBLE
 from tidemark.board.pages.layout import Page
 from tidemark.board.pages.runbooks import address_of_runbook
-from tidemark.board.pages.timeline import Entry, of_events, within
+from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
 from tidemark.board.past import rows_between
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
@@ -266,7 +266,7 @@ def _window(page: Page, since: datetime) -> Window:
 
 
 def _entries(page: Page, subject: Subject, window: Window) -> list[Entry]:
-    """Return events of the group on the topic, of the topic and of its brokers."""
+    """Return events of the group on the topic, of the topic and of its brokers, and annotations."""
     events = event_rows(page.store, page.rows, window, cluster=subject.cluster).to_pylist()
     own = (
         it
@@ -274,7 +274,8 @@ def _entries(page: Page, subject: Subject, window: Window) -> list[Entry]:
         if it["consumer_group"] in (None, subject.consumer_group)
         and it["topic"] in (None, subject.topic)
     )
-    return within(of_events(own), window)
+    notes = of_notes(page.store.lake.shared.state, subject._asdict())
+    return within([*of_events(own), *notes], window)
 
 
 def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[MemberChange]:
