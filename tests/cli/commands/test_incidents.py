@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tests.cli.commands.conftest import incident
 from tests.support.commands import output_of
 from tidemark.alerting.delivery.silences import silences
 from tidemark.alerting.incidents.repository import current_incidents, find, save
@@ -49,6 +50,14 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
         "bob",
         "done early",
     ]
+
+
+@pytest.mark.parametrize("state", ["PENDING", "FIRING"])
+def test_an_incident_is_shown_with_its_present_state_and_not_the_way_to_itself(lake, state):
+    save(lake, [], [incident("one1", state)])
+    first, *others = output_of(lake.home, "incidents", "show", "one").splitlines()
+    assert first.startswith(f"[warning] {state} ")
+    assert not any("incidents show" in line for line in others)
 
 
 def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):

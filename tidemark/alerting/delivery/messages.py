@@ -71,8 +71,12 @@ class Notification:
     @property
     def line(self) -> str:
         """The notification in one line."""
+        return self.line_of(self.state)
+
+    def line_of(self, state: str) -> str:
+        """Return it in one line, with a state of the incident."""
         incident = self.incident
-        line = f"[{incident.severity}] {self.state} {incident.rule}: {incident.subject}"
+        line = f"[{incident.severity}] {state} {incident.rule}: {incident.subject}"
         return f"{line} (repeat {self.repeat})" if self.repeat else line
 
 
@@ -150,14 +154,20 @@ def first_short_enough(texts: Iterable[str], room: int | None) -> str:
     return candidate
 
 
-def text(notification: Notification) -> str:
-    """Return a notification in full: value, times, likely cause, next step, evidence, runbook."""
+def text(notification: Notification, *, present: str = "") -> str:
+    """Return a notification in full: value, times, likely cause, next step, evidence, runbook.
+
+    Args:
+        notification: the notification.
+        present: the present state of the incident, for who has it before them: it stands in place
+            of the transition's, and no line states where the incident can be seen.
+    """
     incident = notification.incident
     details = incident.details
     firing, hint = notification.state == TransitionKind.FIRING, KINDS[incident.kind].hint
     cause, is_over = _likely_cause(incident), notification.state == TransitionKind.RESOLVED
     lines = (
-        notification.line,
+        notification.line_of(present or notification.state),
         "" if is_over else details.get("description"),
         f"{'Closed' if details.get('closed') else 'Recovered'}: {recovery(incident)}"
         if is_over
@@ -175,7 +185,7 @@ def text(notification: Notification) -> str:
         f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
         if incident.labels
         else "",
-        f"Details: tidemark incidents show {incident.incident_id}",
+        "" if present else f"Details: tidemark incidents show {incident.incident_id}",
         f"Runbook: {details['runbook']}" if details.get("runbook") else "",
     )
     return "\n".join(one_line(line) for line in lines if line)

@@ -77,14 +77,9 @@ def show(
     is_over = incident.state == IncidentState.RESOLVED
     state = TransitionName(TransitionKind.RESOLVED if is_over else TransitionKind.FIRING)
     last = incident.transitions[-1] if incident.transitions else None
-    echo(
-        text(
-            Notification(
-                incident=incident, transition=last or Transition(state, incident.observed_at)
-            )
-        )
-    )
-    echo(f"State: {incident.state}")
+    transition = last or Transition(state, incident.observed_at)
+    notification = Notification(incident=incident, transition=transition)
+    echo(text(notification, present=incident.state))
     if incident.acknowledged_by:
         why = f": {incident.acknowledge_reason}" if incident.acknowledge_reason else ""
         echo(f"Acknowledged by: {incident.acknowledged_by}{why}")
