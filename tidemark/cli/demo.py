@@ -136,6 +136,7 @@ def demo(settings: Settings, version: str, port: int | None, board: int, report:
     report(f"the board is at http://127.0.0.1:{board}, live as soon as brokers respond")
     steps = Steps(home, report)
     cluster = _boot(home, version, port_base, processes, steps)
+    DagsterProcesses(home=home, running=processes).check()
     steps.begin(Step.DAGSTER)
     dagster = _start_dagster(home, cluster, port, processes)
     return Demo(settings=settings, cluster=cluster, port=port, dagster=dagster, steps=steps)

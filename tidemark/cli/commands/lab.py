@@ -1,5 +1,6 @@
 """A RocketMQ cluster on this machine, with a workload, and faults to try on it."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tidemark.cli.invocation import invocation
+from tidemark.cli.output import echo
 from tidemark.lab import faults, jars, layout
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import LabError
@@ -39,7 +41,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        typer.echo(f"lab: {error}", err=True)
+        echo(f"lab: {error}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -85,6 +87,13 @@ def up(
         typer.echo(f"RocketMQ {version} is up, name server {cluster.namesrv}")
         for broker in cluster.brokers:
             typer.echo(f"{broker.name:15} {broker.address}  pid {broker.pid}")
+        if workload is None and not secure:
+            place = "" if home == _default_home() else f" --home {shlex.quote(str(home))}"
+            echo(
+                "It has no topic and no consumer. To start it with both: "
+                f"tidemark lab down{place}; tidemark lab up{place} --workload all"
+            )
+        echo(f"Try: tidemark lag --namesrv {cluster.namesrv}")
 
 
 @app.command()
