@@ -15,6 +15,7 @@ from tests.support.board_home import CLUSTER
 from tests.support.browser import browser_page
 from tests.support.served import served
 from tidemark.board.application import application
+from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
 from tidemark.host import stages
 from tidemark.host.stages import Step
@@ -37,6 +38,14 @@ def taken() -> Snapshot:
 
 class ConfiguredLive(Live):
     names = (CLUSTER,)
+    reads = 0
+
+    async def of(self, name: str) -> Snapshot:
+        """Respond as a cluster that boots: not yet, at first."""
+        self.reads += 1
+        if self.reads == 1:
+            raise ProblemError(503, "nothing responded")
+        return await super().of(name)
 
 
 def page_of(lake: Lake, *clusters: Cluster, language: str = "en") -> str:
@@ -53,15 +62,22 @@ CONFIGURED = Cluster(namesrv=("127.0.0.1:9876",), name=CLUSTER)
 @pytest.mark.slow
 def test_numbers_are_live_before_anything_is_computed(lake: Lake) -> None:
     made = application(Store(lake))
-    made.state.live = ConfiguredLive(taken())
-    with served(made) as place, browser_page(base_url=f"http://{place}") as page:
+    made.state.live = live = ConfiguredLive(taken())
+    with (
+        served(made) as place,
+        browser_page(base_url=f"http://{place}", may_complain=True) as page,
+    ):
         for path in ("/", "/groups"):
             page.goto(path)
             playwright.expect(page.get_by_text(f"Live, not computed: {CLUSTER}")).to_be_visible()
             row = page.locator("tbody tr").first
-            playwright.expect(row.get_by_text("billing")).to_be_visible()
+            playwright.expect(row.get_by_text("billing")).to_be_visible(timeout=30_000)
             playwright.expect(row.get_by_text("1,229")).to_be_visible()
             playwright.expect(page.get_by_text("one snapshot has no rates")).to_be_visible()
+            playwright.expect(page.get_by_text("Nothing is computed yet")).to_be_visible()
+        before = live.reads
+        page.wait_for_event("response", lambda response: "/live" in response.url)
+        assert live.reads > before, "it is measured again and again"
 
 
 @pytest.mark.parametrize("step", Step)
