@@ -263,8 +263,10 @@ def test_a_diagnosis_that_cannot_be_read_is_left_out(
 ) -> None:
     incident_of_billing(filled, now(), diagnosis=kept)
     client.app.state.store.refresh()  # pyright: ignore
+    later = (now() + timedelta(minutes=1)).isoformat()
     for path, asked in (
         ("/incident", {"id": "0123456789abcdef"}),
+        ("/incident", {"id": "0123456789abcdef", "at": later}),
         ("/group", {"cluster": CLUSTER, "group": "billing"}),
     ):
         assert client.get(path, params=asked, headers=HTML).status_code == 200

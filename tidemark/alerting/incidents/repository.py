@@ -103,9 +103,18 @@ def _evidence(row: Mapping[str, Any], instant: datetime) -> str | None:
     return msgspec.json.encode(details).decode()
 
 
+class _Diagnosed(msgspec.Struct):
+    """The instant of a diagnosis; the rest of it is not read."""
+
+    diagnosed_at: datetime
+
+
 def _diagnosed_at(diagnosis: str) -> datetime | None:
-    at = msgspec.json.decode(diagnosis).get("diagnosed_at")
-    return datetime.fromisoformat(at) if at else None
+    """Return when a diagnosis was made; None where it cannot be read."""
+    try:
+        return msgspec.json.decode(diagnosis, type=_Diagnosed).diagnosed_at
+    except msgspec.DecodeError:
+        return None
 
 
 def _is_later(at: datetime | None, instant: datetime) -> bool:
