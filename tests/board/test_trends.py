@@ -1,6 +1,7 @@
 """Trends of all groups, read at once: points, gaps, other clusters, and changes of health."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,15 @@ from tests.support.board_home import add_snapshots, group
 from tidemark.board.data_files import DataFiles
 from tidemark.board.past import PastRows
 from tidemark.board.store import Store
-from tidemark.board.trends import STEP, read_trends
+from tidemark.board.trends import (
+    BROKERS,
+    STEP,
+    TOPICS,
+    Listed,
+    Points,
+    read_points,
+    read_trends,
+)
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress
 
@@ -117,3 +126,29 @@ def test_a_page_without_trends_is_better_than_none(
     store.refresh()
     assert store.problem is None and store.newest.of(progress.GROUPS).num_rows == 4
     assert store.trends(store.newest).of("shop", "mailer", "orders") == []
+
+
+def test_trends_of_a_shown_list_are_read_before_they_are_requested(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request of 20,000 topics would wait a second for them after every snapshot."""
+    read: list[str] = []
+
+    def noted(lake: Lake, files: DataFiles, at: Any, listed: Listed) -> Points:
+        read.append(listed.table.name)
+        return read_points(lake, files, at, listed)
+
+    monkeypatch.setattr("tidemark.board.store.read_points", noted)
+    store = Store(filled)
+    store.refresh()
+    assert read == [], "nobody has looked"
+    store.points(store.newest, TOPICS)
+    store.points(store.newest, TOPICS)
+    assert read == ["progress.topics"]
+    add_snapshots(filled, {board_home.now() + timedelta(seconds=5): [group("mailer")]})
+    store.refresh()
+    assert read == ["progress.topics"] * 2
+    store.points(store.newest, TOPICS)
+    store.points(store.past.at(board_home.now()), BROKERS)
+    store.refresh()
+    assert read == ["progress.topics", "progress.topics", "raw.brokers"]

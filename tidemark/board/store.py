@@ -6,6 +6,7 @@ read leaves the rows as they were, and its reason is shown.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,9 @@ from tidemark.lake.versions import versions
 
 CHECK_SECONDS = 2.0
 """Seconds between two checks of the versions of tables."""
+
+SHOWN_SECONDS = 300.0
+"""Seconds for which trends of a list are read at every snapshot after a page has shown them."""
 
 FIRST_READ_SECONDS = 20.0
 """Longest wait of a request for the first rows after the start."""
@@ -65,8 +69,9 @@ class Store:
         self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
         # As long as their rows, which are forgotten when the tables change.
         self._past_trends: WeakKeyDictionary[PastRows, Trends] = WeakKeyDictionary()
-        # Of each list the points that were shown last.
-        self._points: dict[str, tuple[Mapping[str, datetime], Points]] = {}
+        # Of each list the points that were read last, and when a page last showed the newest ones.
+        self._points: dict[Listed, tuple[Mapping[str, datetime], Points]] = {}
+        self._shown_at: dict[Listed, float] = {}
         self._reading_points = threading.Lock()
         self._reading_past = threading.Lock()
         self._was_read = threading.Event()
@@ -99,18 +104,29 @@ class Store:
 
     def points(self, rows: Shown, listed: Listed) -> Points:
         """Return the last hours of topics or brokers until what is shown; none if unreadable."""
+        if not isinstance(rows, PastRows):
+            self._shown_at[listed] = time.monotonic()
+        return self._read_points(rows.at, listed)
+
+    def _read_points(self, shown: Mapping[str, datetime], listed: Listed) -> Points:
         with self._reading_points:
-            at, points = self._points.get(listed.table.name, ({}, Points()))
-            if at == rows.at:
+            at, points = self._points.get(listed, ({}, Points()))
+            if at == shown:
                 return points
             try:
-                points = read_points(self.lake, self.files, rows.at, listed)
+                points = read_points(self.lake, self.files, shown, listed)
             # A page without trends is better than none.
             except Exception as error:
                 _log.warning("the last hours cannot be read: %s", one_line(error))
                 return Points()
-            self._points[listed.table.name] = rows.at, points
+            self._points[listed] = shown, points
             return points
+
+    def _read_shown_points(self, at: Mapping[str, datetime]) -> None:
+        """Read the points of lists that a page shows now, so that no request waits for them."""
+        since = time.monotonic() - SHOWN_SECONDS
+        for listed in [listed for listed, shown in self._shown_at.items() if shown > since]:
+            self._read_points(at, listed)
 
     def _read_trends(self, at: Mapping[str, datetime]) -> Trends:
         try:
@@ -140,6 +156,7 @@ class Store:
                         newest = read_newest(self.lake, before, present, datetime.now(UTC))
                         if newest.at != before.at:
                             self._trends = newest.at, self._read_trends(newest.at)
+                            self._read_shown_points(newest.at)
                         self._newest = newest
                         self.past.forget()
                 self.problem = None

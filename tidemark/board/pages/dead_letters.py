@@ -1,5 +1,7 @@
 """Dead letters and retries: which groups gave up on messages, when, and how often they try."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -7,7 +9,8 @@ from fastapi import APIRouter, Response
 from tidemark.board.dead_letter_rows import dead_letter_rows, worst_first
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.runbooks import address_of_runbook
-from tidemark.board.pages.sparklines import sparkline
+from tidemark.board.pages.sparklines import Sparkline, sparkline
+from tidemark.board.pages.tables import MOST, WITH_TREND
 from tidemark.board.paging import containing, having
 from tidemark.board.trends import TOPICS
 from tidemark.lake.typed_rows import dict_rows
@@ -16,9 +19,6 @@ from tidemark.rocketmq.names import retry_topic
 router = APIRouter(include_in_schema=False)
 
 RUNBOOK = "runbooks/dead-letters.md"
-
-MOST = 500
-"""Rows of a table at most; the API gives all of them."""
 
 
 @router.get("/dead-letters")
@@ -30,9 +30,9 @@ def dead_letters(page: ThePage, cluster: str = "", q: str = "") -> Response:
     retried = [row for row in rows if row["retry_lag"] or row["redelivered_tps"]]
     return page.render(
         "dead_letters.html",
-        dead=[row | {"spark": _kept(page, row)} for row in dead[:MOST]],
+        dead=_with_trends(dead, partial(_kept, page)),
         dead_count=len(dead),
-        retried=[row | {"spark": _retries(page, row)} for row in _by_retries(retried)[:MOST]],
+        retried=_with_trends(_by_retries(retried), partial(_retries, page)),
         retried_count=len(retried),
         new=_sum(dead, "added_last_hour"),
         kept=_sum(dead, "messages"),
@@ -43,15 +43,25 @@ def dead_letters(page: ThePage, cluster: str = "", q: str = "") -> Response:
     )
 
 
+def _with_trends(
+    rows: list[dict[str, Any]], trend: Callable[[dict[str, Any]], Sparkline | None]
+) -> list[dict[str, Any]]:
+    """Return the rows of a table, the first of them with their trend."""
+    return [
+        row | {"spark": trend(row) if place < WITH_TREND else None}
+        for place, row in enumerate(rows[:MOST])
+    ]
+
+
 def _by_retries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-(row["redelivered_tps"] or 0), -(row["retry_lag"] or 0)))
 
 
-def _kept(page: Page, row: dict[str, Any]) -> Any:
+def _kept(page: Page, row: dict[str, Any]) -> Sparkline | None:
     return sparkline(page.points(TOPICS).of(row["cluster"], row["topic"]), ("messages",))
 
 
-def _retries(page: Page, row: dict[str, Any]) -> Any:
+def _retries(page: Page, row: dict[str, Any]) -> Sparkline | None:
     group = row["consumer_group"]
     return sparkline(page.trends.of(row["cluster"], group, retry_topic(group)))
 

@@ -15,6 +15,8 @@ from tidemark.board.api.events import newest_results
 from tidemark.board.dependencies import ThePerson, TheStore
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.responses import ProblemError
+from tidemark.host.failures import DamagedError
+from tidemark.lake.catalog import Lake
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows
 from tidemark.lake.landing import Landed, aside
 from tidemark.lake.landing_places import Landing
@@ -64,7 +66,7 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
     failed = [row for row in rows if row["success"] is False and row["elements"] != 0]
     met = [row for row in rows if row["success"] and row["elements"] != 0]
     lake = page.store.lake
-    known = {} if page.store.is_empty else decided_rows(lake)
+    known = {} if page.store.is_empty else _decided(lake)
     quarantined = page.rows.of(quality.QUARANTINE)
     newest = quarantined.sort_by([("observed_at", "descending")]).slice(0, MOST_READ).to_pylist()
     waiting = [] if page.at else waiting_rows(unique_rows(newest), known)
@@ -120,6 +122,13 @@ def decide_rows(
     ids = ",".join(item.row_id for item in made)
     changed = {} if hours is None else {"recompute": "true"}
     return RedirectResponse(address("/quality", {"decided": ids} | changed), 303)
+
+
+def _decided(lake: Lake) -> Mapping[str, Decision]:
+    """Return the decisions; none where they cannot be read, which a banner of the page states."""
+    with suppress(DamagedError):
+        return decided_rows(lake)
+    return {}
 
 
 def _worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
