@@ -38,8 +38,8 @@ MEANT = {
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
 
-    def run(*arguments: str) -> tuple[object, str]:
-        monkeypatch.setattr(sys, "argv", ["tidemark", *arguments])
+    def run(*arguments: str, program: str = "tidemark") -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", [program, *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         captured = capsys.readouterr()
@@ -61,3 +61,10 @@ def test_each_help_looks_the_same(printed, arguments: list[str]) -> None:
     assert code == 0
     assert "Options:\n" in text and "╭" not in text and "--install-completion" not in text
     assert "...\n" not in text.partition("Options:\n")[2], "no sentence is cut off"
+
+
+def test_a_remedy_is_a_line_that_the_shell_finds(printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    code, text = printed("lab", "kill", "broker-a", program=".venv/bin/tidemark")
+    assert code == 1
+    assert text.endswith("start one with: .venv/bin/tidemark lab up\n")
