@@ -143,9 +143,9 @@ def _newest_totals(run: Run) -> dict[str, Any]:
     total, worst, complete = (
         of_column(result[name]).as_py()
         for of_column, name in (
-            (pc.sum, "lag"),  # pyright: ignore
-            (pc.max, "delay_ms"),  # pyright: ignore
-            (pc.sum, "complete"),  # pyright: ignore
+            (pc.sum, "lag"),
+            (pc.max, "delay_ms"),
+            (pc.sum, "complete"),
         )
     )
     return {

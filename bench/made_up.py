@@ -85,8 +85,8 @@ class MadeUp:
     def lag(self, group: int) -> int:
         """Return the lag of a group on its first topic at the end."""
         (rows,) = self._rows(progress.GROUPS, made.GROUPS, 1)
-        result = rows.filter(pc.equal(rows["consumer_group"], self.name(group)))  # pyright: ignore
-        result = result.filter(pc.equal(result["topic"], self.topic(group)))  # pyright: ignore
+        result = rows.filter(pc.equal(rows["consumer_group"], self.name(group)))
+        result = result.filter(pc.equal(result["topic"], self.topic(group)))
         return result["lag"].to_pylist()[0]
 
     def _parts(self) -> Iterator[tuple[Table, str, int]]:

@@ -92,7 +92,7 @@ def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _dead_topics(rows: Shown) -> list[dict[str, Any]]:
     table = rows.of(progress.TOPICS)
-    return table.filter(pc.starts_with(table["topic"], DLQ_PREFIX)).to_pylist()  # pyright: ignore
+    return table.filter(pc.starts_with(table["topic"], DLQ_PREFIX)).to_pylist()
 
 
 def _groups(rows: Shown) -> dict[_Key, list[dict[str, Any]]]:
@@ -100,13 +100,13 @@ def _groups(rows: Shown) -> dict[_Key, list[dict[str, Any]]]:
     table = rows.of(progress.GROUPS)
     is_any = pa.array([False] * table.num_rows, pa.bool_())
     for name in ("dlq_messages", "retry_lag", "redelivered_tps"):
-        above = pc.fill_null(pc.greater(table[name], 0), False)  # pyright: ignore
-        is_any = pc.or_(is_any, above)  # pyright: ignore
+        above = pc.fill_null(pc.greater(table[name], 0), False)
+        is_any = pc.or_(is_any, above)
     names = table.filter(is_any).group_by(["cluster", "consumer_group"]).aggregate([])
     dead = {(row["cluster"], row["topic"].removeprefix(DLQ_PREFIX)) for row in _dead_topics(rows)}
     wanted = dead | {(row["cluster"], row["consumer_group"]) for row in names.to_pylist()}
     group_names = pa.array(sorted({name for _, name in wanted}), pa.string())
-    few = table.filter(pc.is_in(table["consumer_group"], value_set=group_names))  # pyright: ignore
+    few = table.filter(pc.is_in(table["consumer_group"], value_set=group_names))
     result: dict[_Key, list[dict[str, Any]]] = defaultdict(list)
     for row in few.to_pylist():
         if (key := (row["cluster"], row["consumer_group"])) in wanted:

@@ -55,15 +55,15 @@ def with_severity(rows: pa.Table) -> pa.Table:
     A group without a known delay precedes the others of its state: it may be the worst of them.
     """
     states = pa.array(WORST_FIRST)
-    place = pc.fill_null(  # pyright: ignore
-        pc.index_in(rows["health"], value_set=states),  # pyright: ignore
+    place = pc.fill_null(
+        pc.index_in(rows["health"], value_set=states),
         WORST_FIRST.index(Health.UNKNOWN),
     )
-    delay = pc.fill_null(rows["delay_ms"], LONGEST - 1)  # pyright: ignore
-    delay = pc.min_element_wise(delay, pa.scalar(LONGEST - 1, pa.int64()))  # pyright: ignore
-    of_state = pc.multiply(place.cast(pa.int64()), LONGEST)  # pyright: ignore
-    within = pc.subtract(pa.scalar(LONGEST - 1, pa.int64()), delay)  # pyright: ignore
-    return rows.append_column(SEVERITY, pc.add(of_state, within))  # pyright: ignore
+    delay = pc.fill_null(rows["delay_ms"], LONGEST - 1)
+    delay = pc.min_element_wise(delay, pa.scalar(LONGEST - 1, pa.int64()))
+    of_state = pc.multiply(place.cast(pa.int64()), LONGEST)
+    within = pc.subtract(pa.scalar(LONGEST - 1, pa.int64()), delay)
+    return rows.append_column(SEVERITY, pc.add(of_state, within))
 
 
 SEVERITIES = tuple(Severity)
@@ -144,7 +144,7 @@ def incident_details(
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
     shown = rows.of(alerting.INCIDENTS)
-    shown = dict_rows(shown.filter(pc.equal(shown["incident_id"], incident_id)))  # pyright: ignore
+    shown = dict_rows(shown.filter(pc.equal(shown["incident_id"], incident_id)))
     row = shown[0] if shown else plain_rows([incident])[0]
     notifications = notifications_of(lake, incident)
     if at is not None:

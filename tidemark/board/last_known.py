@@ -54,7 +54,7 @@ def with_last_known(store: Store, rows: Shown, details: Mapping[str, Any]) -> di
         names = (*_names(progress.QUEUES), *key, "snapshot_id")
         of_queues = rows_between(store.lake, store.files, progress.QUEUES, window, equal, names)
         # Files of one broker are left out as for groups.
-        is_shown = pc.is_in(  # pyright: ignore
+        is_shown = pc.is_in(
             of_queues["snapshot_id"], value_set=earlier["snapshot_id"].combine_chunks()
         )
         queues = _completed(queues, of_queues.filter(is_shown), progress.QUEUES, key)
@@ -93,7 +93,7 @@ def _newest(
     rows: pa.Table, column: str, names: Sequence[str], key: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return the last row of each key in which a column is known, with some of its columns."""
-    known = rows.filter(pc.is_valid(rows[column])).select(names)  # pyright: ignore
+    known = rows.filter(pc.is_valid(rows[column])).select(names)
     places = pa.array(range(known.num_rows), type=pa.int64())
     last = known.append_column("place", places).group_by(list(key)).aggregate([("place", "max")])
     return dict_rows(known.take(last["place_max"]))

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import BooleanExpression, EqualTo
+from pyiceberg.expressions import BooleanExpression
 
 from tidemark.alerting.incidents.incident import OPEN
 from tidemark.alerting.incidents.repository import row_as_of
@@ -24,6 +24,7 @@ from tidemark.lake.schema import (
     all_of,
     any_of,
     earlier_than,
+    equal_to,
     not_before,
     one_of,
     window_filter,
@@ -133,7 +134,7 @@ def of_cluster(rows: pa.Table, table: Table, cluster: str | None) -> pa.Table:
     """Return the rows of one cluster; all of them without one, or of a table without clusters."""
     if cluster is None or "cluster" not in table.column_names:
         return rows
-    return rows.filter(pc.equal(rows["cluster"], cluster))  # pyright: ignore
+    return rows.filter(pc.equal(rows["cluster"], cluster))
 
 
 def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: datetime) -> Newest:
@@ -186,14 +187,14 @@ def until(rows: pa.Table, at: Mapping[str, datetime]) -> pa.Table:
     clusters = (
         rows["cluster"]
         if "cluster" in rows.column_names
-        else pc.replace_substring_regex(rows["snapshot_id"], "^[^-]*Z-", "")  # pyright: ignore
+        else pc.replace_substring_regex(rows["snapshot_id"], "^[^-]*Z-", "")
     )
     is_later = pa.array([False] * rows.num_rows, pa.bool_())
     for cluster, instant in at.items():
-        of_cluster = pc.equal(clusters, cluster)  # pyright: ignore
-        after = pc.greater(rows["observed_at"], pa.scalar(instant))  # pyright: ignore
-        is_later = pc.or_(is_later, pc.and_(of_cluster, after))  # pyright: ignore
-    return rows.filter(pc.invert(pc.fill_null(is_later, False)))  # pyright: ignore
+        of_cluster = pc.equal(clusters, cluster)
+        after = pc.greater(rows["observed_at"], pa.scalar(instant))
+        is_later = pc.or_(is_later, pc.and_(of_cluster, after))
+    return rows.filter(pc.invert(pc.fill_null(is_later, False)))
 
 
 def _incidents_until(rows: pa.Table, at: Mapping[str, datetime], known: pa.Table) -> pa.Table:
@@ -211,7 +212,7 @@ def _incidents_until(rows: pa.Table, at: Mapping[str, datetime], known: pa.Table
         if row["opened_at"] <= at[row["cluster"]]
     ]
     ids = pa.array([row["incident_id"] for row in later])
-    others = rows.filter(pc.invert(pc.is_in(rows["incident_id"], value_set=ids)))  # pyright: ignore
+    others = rows.filter(pc.invert(pc.is_in(rows["incident_id"], value_set=ids)))
     return pa.concat_tables([others, pa.Table.from_pylist(shown, schema=rows.schema)])
 
 
@@ -243,17 +244,17 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
     if not computed.num_rows:
         return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
     schema = raw.SNAPSHOTS.arrow_schema()
-    reach = Window.through(*pc.min_max(computed["observed_at"]).as_py().values())  # pyright: ignore
+    reach = Window.through(*pc.min_max(computed["observed_at"]).as_py().values())
     loaded = lake.read(raw.SNAPSHOTS, reach).select(schema.names).cast(schema)
     ids = computed["snapshot_id"].combine_chunks()
-    is_shown = pc.and_(  # pyright: ignore
-        pc.is_in(loaded["snapshot_id"], value_set=ids),  # pyright: ignore
-        pc.invert(pc.is_in(loaded["source"], value_set=pa.array(WITHOUT_QUEUES))),  # pyright: ignore
+    is_shown = pc.and_(
+        pc.is_in(loaded["snapshot_id"], value_set=ids),
+        pc.invert(pc.is_in(loaded["source"], value_set=pa.array(WITHOUT_QUEUES))),
     )
     known = loaded.filter(is_shown)
     # As for alert rules (`tidemark.planning.history.whole_clusters`): a file of one broker is shown
     # only where no collector observes its cluster as a whole.
-    is_whole = pc.is_in(known["source"], value_set=pa.array([None, SnapshotSource.REMOTE]))  # pyright: ignore
+    is_whole = pc.is_in(known["source"], value_set=pa.array([None, SnapshotSource.REMOTE]))
     removed = _without_raw_rows(computed, loaded["snapshot_id"])
     candidates = pa.concat_tables(
         [
@@ -291,8 +292,8 @@ def _without_raw_rows(computed: pa.Table, loaded: pa.ChunkedArray) -> pa.Table:
 
     Where they were read is unknown then. Logs of counters name their broker in the id.
     """
-    is_loaded = pc.is_in(computed["snapshot_id"], value_set=loaded.combine_chunks())  # pyright: ignore
-    rows = computed.filter(pc.invert(is_loaded)).to_pylist()  # pyright: ignore
+    is_loaded = pc.is_in(computed["snapshot_id"], value_set=loaded.combine_chunks())
+    rows = computed.filter(pc.invert(is_loaded)).to_pylist()
     of_clusters = [row for row in rows if row["snapshot_id"].endswith(f"Z-{row['cluster']}")]
     return raw.SNAPSHOTS.arrow_table(of_clusters)
 
@@ -316,8 +317,8 @@ def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetim
         since = newest - REACH[table.name]
         if table is quality.RESULTS:
             rows = lake.read(table, Window.through(since, newest + AFTERWARDS))
-            is_later = pc.greater(rows["window_start"], pa.scalar(newest))  # pyright: ignore
-            return rows.filter(pc.invert(pc.fill_null(is_later, False)))  # pyright: ignore
+            is_later = pc.greater(rows["window_start"], pa.scalar(newest))
+            return rows.filter(pc.invert(pc.fill_null(is_later, False)))
         return until(lake.read(table, Window.through(since, newest)), at)
     if table in OF_GROUP:
         return newest_of_groups(lake.read(table, _windows(table, at, GROUP_REACH)))
@@ -341,7 +342,7 @@ def _windows(table: Table, at: Mapping[str, datetime], reach: timedelta) -> Bool
 def _of_clusters(clusters: Iterable[str]) -> BooleanExpression:
     names = list(clusters)
     if len(names) == 1:
-        return EqualTo("cluster", names[0])  # pyright: ignore
+        return equal_to("cluster", names[0])
     return one_of("cluster", names)
 
 

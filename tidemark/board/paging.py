@@ -65,7 +65,7 @@ def having(rows: pa.Table, **equal: str | None) -> pa.Table:
     """Return the rows whose columns have these values; None matches any."""
     for name, value in equal.items():
         if value is not None:
-            rows = rows.filter(pc.equal(rows[name], value))  # pyright: ignore
+            rows = rows.filter(pc.equal(rows[name], value))
     return rows
 
 
@@ -75,8 +75,8 @@ def containing(rows: pa.Table, text: str, columns: Sequence[str]) -> pa.Table:
         return rows
     result = pa.array([False] * rows.num_rows, pa.bool_())
     for name in columns:
-        contains = pc.match_substring(rows[name], text, ignore_case=True)  # pyright: ignore
-        result = pc.or_(result, pc.fill_null(contains, False))  # pyright: ignore
+        contains = pc.match_substring(rows[name], text, ignore_case=True)
+        result = pc.or_(result, pc.fill_null(contains, False))
     return rows.filter(result)
 
 
@@ -95,12 +95,12 @@ def page(
     is_cursor = pa.array([False] * rows.num_rows + [True] * (places.num_rows - rows.num_rows))
     directions = [(name, "ascending") for name in [*by, _IS_CURSOR]]
     directions[0] = (order.column, "descending" if order.descending else "ascending")
-    sorted_places = pc.sort_indices(  # pyright: ignore
+    sorted_places = pc.sort_indices(
         places.append_column(_IS_CURSOR, is_cursor), sort_keys=directions
     )
     start = 0
     if cursor is not None:
-        start = pc.index(sorted_places, rows.num_rows).as_py() + 1  # pyright: ignore
+        start = pc.index(sorted_places, rows.num_rows).as_py() + 1
     chosen = rows.take(sorted_places.slice(start, limit))
     if start + limit >= places.num_rows or not chosen.num_rows:
         return chosen, None

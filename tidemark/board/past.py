@@ -9,14 +9,13 @@ from urllib.parse import unquote, urlsplit
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import EqualTo
 
 from tidemark.alerting.incidents.repository import row_as_of
 from tidemark.board.data_files import DataFiles
 from tidemark.board.newest import Newest, clusters_at, of_cluster, read_rows
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.schema import Table, all_of, earlier_than, window_filter
+from tidemark.lake.schema import Table, all_of, earlier_than, equal_to, window_filter
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.planning.history import (
     COLUMNS,
@@ -132,7 +131,7 @@ def rows_between(
     if paths and all(paths):
         rows = _read([path for path in paths if path], table, window, equal, names)
     if rows is None:
-        conditions = [EqualTo(name, value) for name, value in equal.items()]  # pyright: ignore
+        conditions = [equal_to(name, value) for name, value in equal.items()]
         where = window_filter(table, window)
         where = all_of(where, *conditions) if conditions else where
         rows = lake.read(table, where, columns=tuple(names)).select(names)
@@ -165,7 +164,7 @@ def group_rows_between(
 def of_whole_clusters(rows: pa.Table, known: Iterable[LoadedSnapshot]) -> pa.Table:
     """Return the rows without those of files that `whole_clusters` leaves out."""
     left_out = pa.array(sorted(files_left_out(known)), type=pa.string())
-    return rows.filter(pc.invert(pc.is_in(rows["snapshot_id"], value_set=left_out)))  # pyright: ignore
+    return rows.filter(pc.invert(pc.is_in(rows["snapshot_id"], value_set=left_out)))
 
 
 def files_of(hours: Mapping[int, tuple[str, ...]], window: Window) -> list[str]:

@@ -50,7 +50,7 @@ def topic_rows(rows: Shown) -> pa.Table:
         [("kind", "min"), ("broker", "count_distinct")]
     )  # fmt: skip
     offsets = rows.of(raw.QUEUE_OFFSETS)
-    size = pc.subtract(offsets["max_offset"], offsets["min_offset"])  # pyright: ignore
+    size = pc.subtract(offsets["max_offset"], offsets["min_offset"])
     queues = offsets.append_column("messages", size).group_by(of_topic).aggregate(
         [("queue_id", "count"), ("messages", "sum"), ("newest_stored_at", "max")]
     )  # fmt: skip
@@ -86,7 +86,7 @@ def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for name, table in PARTS.items():
         result = rows.of(table, cluster)
-        result = result.filter(pc.equal(result["topic"], topic))  # pyright: ignore
+        result = result.filter(pc.equal(result["topic"], topic))
         details[name] = dict_rows(result.sort_by([(key, "ascending") for key in table.key]))
     if not any(details.values()):
         raise ProblemError(404, f"no topic {topic!r} in {cluster!r}: GET /api/v1/topics lists them")

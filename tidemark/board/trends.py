@@ -170,13 +170,13 @@ def _by_key(
     encoded = [points[name].combine_chunks().dictionary_encode() for name in listed.key]
     number: Any = pa.array([0] * points.num_rows, pa.int64())
     for item in encoded:
-        number = pc.multiply(number, max(1, len(item.dictionary)))  # pyright: ignore
-        number = pc.add(number, item.indices.cast(pa.int64()))  # pyright: ignore
-    order = pc.sort_indices(  # pyright: ignore
+        number = pc.multiply(number, max(1, len(item.dictionary)))
+        number = pc.add(number, item.indices.cast(pa.int64()))
+    order = pc.sort_indices(
         pa.table({"number": number, "observed_at": points["observed_at"]}),
         sort_keys=[("number", "ascending"), ("observed_at", "ascending")],
     )
-    runs = pc.run_end_encode(number.take(order))  # pyright: ignore
+    runs = pc.run_end_encode(number.take(order))
     ends = runs.run_ends.to_pylist()
     begins = [0, *ends[:-1]]
     firsts = points.select(listed.key).take(order.take(pa.array(begins[: len(ends)], pa.int64())))

@@ -281,11 +281,11 @@ def _check_instants(item: Landed, rows: pa.Table, table: str) -> None:
     first, last = (
         pa.scalar(item.observed_at + side * SLACK, rows["observed_at"].type) for side in (-1, 1)
     )
-    is_outside = pc.or_(  # pyright: ignore
-        pc.less(rows["observed_at"], first),  # pyright: ignore
-        pc.greater(rows["observed_at"], last),  # pyright: ignore
+    is_outside = pc.or_(
+        pc.less(rows["observed_at"], first),
+        pc.greater(rows["observed_at"], last),
     )
-    if pc.any(is_outside).as_py():  # pyright: ignore
+    if pc.any(is_outside).as_py():
         raise StructureError(
             f"{table} has rows of another time than {item.observed_at:%Y-%m-%dT%H:%M:%SZ}"
         )
@@ -363,8 +363,8 @@ def _missing(table: Table, items: Sequence[Landed]) -> Callable[[IcebergTable, p
             arrow = newest.scan(row_filter=where, selected_fields=("snapshot_id",)).to_arrow()
         ids = rows["snapshot_id"]
         present = pa.array(arrow["snapshot_id"].unique().to_pylist(), ids.type)
-        is_present = pc.is_in(ids, value_set=present)  # pyright: ignore
-        return rows.filter(pc.invert(is_present))  # pyright: ignore
+        is_present = pc.is_in(ids, value_set=present)
+        return rows.filter(pc.invert(is_present))
 
     return missing
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyiceberg.expressions import (
     And,
     BooleanExpression,
+    EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
     In,
@@ -136,6 +137,11 @@ def type_text(kind: pa.DataType) -> str:
 def window_filter(table: Table, window: Window) -> BooleanExpression:
     """Return the condition that the table's instant lies in a window."""
     return all_of(not_before(table.instant, window.start), earlier_than(table.instant, window.end))
+
+
+def equal_to(column: str, value: str) -> BooleanExpression:
+    """Return the condition that a column is a value."""
+    return EqualTo(column, value)  # pyright: ignore
 
 
 def one_of(column: str, values: Iterable[str]) -> BooleanExpression:

@@ -135,7 +135,7 @@ def _values(column: pa.Array) -> list[Any]:
     if types.is_timestamp(column.type):
         distinct = column.unique()
         instants = distinct.to_pylist()
-        places = pc.index_in(column, value_set=distinct)  # pyright: ignore
+        places = pc.index_in(column, value_set=distinct)
         return [instants[place] for place in places.to_pylist()]
     if types.is_struct(column.type):
         names = [field.name for field in column.type]

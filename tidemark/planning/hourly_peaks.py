@@ -84,10 +84,10 @@ def hourly_peaks(groups: pa.Table, known: pa.Table) -> pa.Table:
     """
     rates = groups.rename_columns({"produce_tps": "peak_tps", "observed_at": "peak_at"})
     names = [*SUBJECT, "peak_tps", "peak_at"]
-    is_known = pc.is_finite(rates["peak_tps"])  # pyright: ignore
+    is_known = pc.is_finite(rates["peak_tps"])
     rates = rates.select(names).filter(is_known)
     together = pa.concat_tables([rates, known.select(names).cast(rates.schema)])
-    hour = pc.floor_temporal(together["peak_at"], unit="hour")  # pyright: ignore
+    hour = pc.floor_temporal(together["peak_at"], unit="hour")
     by_rate = together.append_column("observed_at", hour).sort_by(_ORDER)
     best = by_rate.group_by(["observed_at", *SUBJECT], use_threads=False).aggregate(
         [("peak_tps", "first"), ("peak_at", "first")]

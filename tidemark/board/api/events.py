@@ -72,7 +72,7 @@ def results(
     """Return the newest row of ``quality.results`` for each expectation of a table."""
     rows = newest_results(shown(store, at))
     if success is not None:
-        rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
+        rows = rows.filter(pc.equal(rows["success"], success))
     listed, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})
 

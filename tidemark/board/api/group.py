@@ -279,9 +279,9 @@ def rows_of_group(
 ) -> list[dict[str, Any]]:
     """Return the rows of a table about a group, and a topic, in the order of the key."""
     result = rows.of(table, cluster)
-    result = result.filter(pc.equal(result["consumer_group"], group))  # pyright: ignore
+    result = result.filter(pc.equal(result["consumer_group"], group))
     if topic is not None:
-        result = result.filter(pc.equal(result["topic"], topic))  # pyright: ignore
+        result = result.filter(pc.equal(result["topic"], topic))
     return dict_rows(result.sort_by([(name, "ascending") for name in table.key]))
 
 

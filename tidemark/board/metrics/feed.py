@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Request, Response
-from pyiceberg.expressions import EqualTo
 from pyiceberg.table.snapshots import Operation
 
 from tidemark.board.metrics.endpoint import Facts, Metrics
@@ -17,7 +16,7 @@ from tidemark.board.newest import Newest, until
 from tidemark.board.store import Store
 from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
-from tidemark.lake.schema import all_of, not_before
+from tidemark.lake.schema import all_of, equal_to, not_before
 from tidemark.lake.tables import TABLES, alerting, progress, raw
 from tidemark.settings.sections import MetricsSettings
 
@@ -86,14 +85,14 @@ def _counters(lake: Lake, at: Mapping[str, datetime]) -> pa.Table:
     if not at:
         return raw.BROKER_STATS.arrow_schema().empty_table()
     recent = not_before("observed_at", min(at.values()) - COUNTERS_REACH)
-    where = all_of(recent, EqualTo("stats_window", "minute"))  # pyright: ignore
+    where = all_of(recent, equal_to("stats_window", "minute"))
     rows = until(lake.read(raw.BROKER_STATS, where, COUNTED), at)
     newest = rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
     kept = [
         rows.filter(
-            pc.and_(  # pyright: ignore
-                pc.equal(rows["cluster"], item["cluster"]),  # pyright: ignore
-                pc.equal(rows["observed_at"], item["observed_at_max"]),  # pyright: ignore
+            pc.and_(
+                pc.equal(rows["cluster"], item["cluster"]),
+                pc.equal(rows["observed_at"], item["observed_at_max"]),
             )
         )
         for item in newest

@@ -82,16 +82,14 @@ def _divided(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the rows to show, and those of own topics that their group has another row for."""
     is_own = pa.array([False] * rows.num_rows, pa.bool_())
     for prefix in OWN_TOPICS:
-        starts = pc.starts_with(rows["topic"], prefix)  # pyright: ignore
-        is_own = pc.or_(is_own, starts)  # pyright: ignore
-    in_trouble = pc.is_in(rows["health"], value_set=pa.array(TROUBLE))  # pyright: ignore
-    group = pc.binary_join_element_wise(  # pyright: ignore
-        rows["cluster"], rows["consumer_group"], "/"
-    )
-    named = group.filter(pc.invert(is_own)).unique()  # pyright: ignore
-    has_other = pc.is_in(group, value_set=named)  # pyright: ignore
-    is_folded = pc.and_(pc.and_(is_own, has_other), pc.invert(in_trouble))  # pyright: ignore
-    return rows.filter(pc.invert(is_folded)), rows.filter(is_folded)  # pyright: ignore
+        starts = pc.starts_with(rows["topic"], prefix)
+        is_own = pc.or_(is_own, starts)
+    in_trouble = pc.is_in(rows["health"], value_set=pa.array(TROUBLE))
+    group = pc.binary_join_element_wise(rows["cluster"], rows["consumer_group"], "/")
+    named = group.filter(pc.invert(is_own)).unique()
+    has_other = pc.is_in(group, value_set=named)
+    is_folded = pc.and_(pc.and_(is_own, has_other), pc.invert(in_trouble))
+    return rows.filter(pc.invert(is_folded)), rows.filter(is_folded)
 
 
 def _with_more(page: Page, rows: list[dict[str, Any]], folded: pa.Table) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ def _worst(page: Page) -> list[dict[str, Any]]:
     """Return the groups in trouble, or with the longest delays, each with its trend."""
     rows = with_severity(page.rows.of(progress.GROUPS))
     by_severity = [(SEVERITY, "ascending")]
-    places = pc.sort_indices(rows.select([SEVERITY]), sort_keys=by_severity)  # pyright: ignore
+    places = pc.sort_indices(rows.select([SEVERITY]), sort_keys=by_severity)
     result = [
         row
         for row in dict_rows(rows.take(places[:WORST]))

@@ -122,7 +122,7 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
 def _rates(page: Page, cluster: str, topic: str) -> dict[tuple[str, int], float]:
     """Return the messages written a second to each queue, as far as a group's progress shows it."""
     rows = page.rows.of(progress.QUEUES, cluster)
-    rows = rows.filter(pc.equal(rows["topic"], topic))  # pyright: ignore
+    rows = rows.filter(pc.equal(rows["topic"], topic))
     names = ("broker", "queue_id", "produce_tps")
     return {
         (row["broker"], row["queue_id"]): row["produce_tps"]
