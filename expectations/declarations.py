@@ -8,7 +8,7 @@ Where a built-in expectation type of Great Expectations means the same, the decl
 and a suite holds that type. Conditions that no built-in type can express are of a type of our own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,6 +68,11 @@ NAME = "expectation"
 """Key in the ``meta`` of an expectation of Great Expectations: its name."""
 
 
+def texts(values: Iterable[str]) -> str:
+    """Return texts as literals of Spark SQL, separated by commas."""
+    return ", ".join(f"'{value}'" for value in values)
+
+
 @dataclass(frozen=True)
 class BuiltIn:
     """A built-in expectation type of Great Expectations with its arguments.
@@ -79,6 +84,31 @@ class BuiltIn:
 
     type: str
     arguments: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def condition(self) -> str:
+        """Spark SQL with the same meaning; NULL where the type ignores the row.
+
+        Raises:
+            ValueError: the type compares rows, which no condition on one row does.
+        """
+        arguments = self.arguments
+        column = arguments.get("column", "")
+        match self.type.removeprefix("expect_column_"):
+            case "values_to_not_be_null":
+                return f"{column} IS NOT NULL"
+            case "values_to_be_between" if "max_value" in arguments:
+                return f"{column} BETWEEN {arguments['min_value']} AND {arguments['max_value']}"
+            case "values_to_be_between":
+                return f"{column} >= {arguments['min_value']}"
+            case "values_to_be_in_set":
+                return f"{column} IN ({texts(arguments['value_set'])})"
+            case "values_to_not_be_in_set":
+                return f"{column} NOT IN ({texts(arguments['value_set'])})"
+            case "pair_values_a_to_be_greater_than_b":
+                least = "<=" if arguments["or_equal"] else "<"
+                return f"{arguments['column_B']} {least} {arguments['column_A']}"
+        raise ValueError(f"{self.type} has no condition on one row")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,57 +158,56 @@ class Expectation:
 
 def not_null(column: str, severity: Severity = "warn") -> Expectation:
     """Expect a known value. This is the only kind that NULL violates."""
+    built_in = BuiltIn("expect_column_values_to_not_be_null", {"column": column})
     return Expectation(
         name=f"{column}_not_null",
         severity=severity,
-        condition=f"{column} IS NOT NULL",
+        condition=built_in.condition,
         violation=f"{column} is NULL",
         columns=(column,),
-        built_in=BuiltIn("expect_column_values_to_not_be_null", {"column": column}),
+        built_in=built_in,
     )
 
 
 def at_least(column: str, least: int, severity: Severity = "warn") -> Expectation:
     """Expect a number that is not below `least`."""
+    arguments = {"column": column, "min_value": least}
+    built_in = BuiltIn("expect_column_values_to_be_between", arguments)
     return Expectation(
         name=f"{column}_ge_{least}",
         severity=severity,
-        condition=f"{column} >= {least}",
+        condition=built_in.condition,
         violation=f"{column} < {least}",
         columns=(column,),
-        built_in=BuiltIn(
-            "expect_column_values_to_be_between", {"column": column, "min_value": least}
-        ),
+        built_in=built_in,
     )
 
 
 def between(column: str, least: int, most: int, severity: Severity = "warn") -> Expectation:
     """Expect a number in `least`..`most`, both included."""
+    arguments = {"column": column, "min_value": least, "max_value": most}
+    built_in = BuiltIn("expect_column_values_to_be_between", arguments)
     return Expectation(
         name=f"{column}_in_{least}_to_{most}",
         severity=severity,
-        condition=f"{column} BETWEEN {least} AND {most}",
+        condition=built_in.condition,
         violation=f"{column} is outside {least}..{most}",
         columns=(column,),
-        built_in=BuiltIn(
-            "expect_column_values_to_be_between",
-            {"column": column, "min_value": least, "max_value": most},
-        ),
+        built_in=built_in,
     )
 
 
 def one_of(column: str, *values: str) -> Expectation:
     """Expect one of these texts."""
-    known = ", ".join(f"'{value}'" for value in values)
+    arguments = {"column": column, "value_set": list(values)}
+    built_in = BuiltIn("expect_column_values_to_be_in_set", arguments)
     return Expectation(
         name=f"{column}_known",
         severity="warn",
-        condition=f"{column} IN ({known})",
-        violation=f"{column} is none of {known}",
+        condition=built_in.condition,
+        violation=f"{column} is none of {texts(values)}",
         columns=(column,),
-        built_in=BuiltIn(
-            "expect_column_values_to_be_in_set", {"column": column, "value_set": list(values)}
-        ),
+        built_in=built_in,
     )
 
 
@@ -203,17 +232,16 @@ def ordered(
         strictly: whether equal values violate it too.
         own_check: whether it has an asset check of its own.
     """
-    met, violated = ("<", ">=") if strictly else ("<=", ">")
-    condition, violation = f"{low} {met} {high}", f"{low} {violated} {high}"
     arguments: dict[str, Any] = {"column_A": high, "column_B": low, "or_equal": not strictly}
     arguments["ignore_row_if"] = "either_value_is_missing"
+    built_in = BuiltIn("expect_column_pair_values_a_to_be_greater_than_b", arguments)
     return Expectation(
         name=name or f"{low}_le_{high}",
         severity=severity,
-        condition=condition,
-        violation=violation,
+        condition=built_in.condition,
+        violation=f"{low} {'>=' if strictly else '>'} {high}",
         columns=(low, high, *show),
-        built_in=BuiltIn("expect_column_pair_values_a_to_be_greater_than_b", arguments),
+        built_in=built_in,
         own_check=own_check,
     )
 

@@ -34,14 +34,12 @@ from great_expectations.expectations.expectation import Expectation as GxExpecta
 from great_expectations.expectations.expectation_configuration import parse_result_format
 from great_expectations.expectations.metrics.metric_provider import metric_partial
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
-from great_expectations.expectations.registry import get_expectation_impl
 from great_expectations.validator.metric_configuration import MetricConfiguration
 from great_expectations.validator.validator import ValidationDependencies
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from expectations.declarations import NAME, Expectation
-from tidemark.host.failures import errors_only
 
 EVALUATED = "rows.evaluated"
 UNEXPECTED = "rows.unexpected"
@@ -192,10 +190,6 @@ def frame_definition() -> Any:
     return source.add_dataframe_asset("frame").add_batch_definition_whole_dataframe("whole")
 
 
-CONDITION = "tidemark_condition"
-"""Key in `meta`: the condition by which the rows are counted."""
-
-
 BUILT_IN = (
     ExpectColumnValuesToNotBeNull,
     ExpectColumnValuesToBeBetween,
@@ -204,22 +198,17 @@ BUILT_IN = (
     ExpectColumnPairValuesAToBeGreaterThanB,
     ExpectCompoundColumnsToBeUnique,
 )
-"""The built-in types that declarations name."""
+"""The built-in types that declarations name; they stay as Great Expectations registers them."""
 
 
 class CountedByCondition:
-    """Mixin for each built-in class; an expectation without our condition behaves as before."""
+    """Mixin for a type of ours that has the arguments of a built-in one, and a condition."""
 
     def get_validation_dependencies(
         self: Any, execution_engine: Any = None, runtime_configuration: Any = None, **_: Any
     ) -> ValidationDependencies:
-        """Return the two aggregates, or Great Expectations' own metrics without a condition."""
-        condition = _condition(self)
-        if condition is None:
-            return super().get_validation_dependencies(  # pyright: ignore
-                execution_engine, runtime_configuration
-            )
-        return counted(self, condition, runtime_configuration)
+        """Return that it needs the two counts of its condition."""
+        return counted(self, self.condition, runtime_configuration)
 
     def _validate(
         self: Any,
@@ -227,25 +216,28 @@ class CountedByCondition:
         runtime_configuration: dict[str, Any] | None = None,
         execution_engine: Any = None,
     ) -> Any:
-        if _condition(self) is None:
-            return super()._validate(  # pyright: ignore
-                metrics, runtime_configuration, execution_engine
-            )
         return outcome(metrics, self.configuration.kwargs.get("mostly", 1))
 
 
-def _condition(expectation: Any) -> str | None:
-    return (expectation.meta or {}).get(CONDITION)
+def _counted_type(built_in: Any) -> Any:
+    """Return our type for a built-in one: ``expect_counted_column_values_...``.
+
+    It has the arguments of the built-in type and the condition as one more.
+    """
+    return type(built_in)(
+        built_in.__name__.replace("Expect", "ExpectCounted", 1),
+        (CountedByCondition, built_in),
+        {
+            "__doc__": built_in.__doc__,
+            "__module__": __name__,
+            "__annotations__": {"condition": "str"},
+            "success_keys": (*built_in.success_keys, "condition"),
+        },
+    )
 
 
-# Great Expectations warns of each class that is registered under a type that exists.
-with errors_only("great_expectations.expectations.registry"):
-    for _built_in in BUILT_IN:
-        type(_built_in)(
-            _built_in.__name__,
-            (CountedByCondition, _built_in),
-            {"__doc__": _built_in.__doc__, "__module__": __name__},
-        )
+COUNTED = {it.expectation_type: _counted_type(it) for it in BUILT_IN}
+"""Built-in type to our class that counts the same rows by a condition."""
 
 
 _SEVERITIES = {"block": "critical", "quarantine": "critical", "warn": "warning"}
@@ -258,7 +250,7 @@ def gx_expectations(declared: Sequence[Expectation]) -> list[GxExpectation]:
 
 
 def _gx_expectation(declared: Expectation) -> GxExpectation:
-    """Return the built-in expectation with the same meaning, or one of our own type."""
+    """Return an expectation that counts rows by the condition, of the nearest of our types."""
     shared = {
         "mostly": declared.mostly,
         "severity": _SEVERITIES[declared.severity],
@@ -267,10 +259,11 @@ def _gx_expectation(declared: Expectation) -> GxExpectation:
     if declared.built_in is None:
         described = {"description": declared.description, "meta": meta}
         return ExpectRowsToHold(condition=declared.condition, **described, **shared)
-    return get_expectation_impl(declared.built_in.type)(
+    return COUNTED[declared.built_in.type](
         **declared.built_in.arguments,
         **shared,
-        meta={**meta, CONDITION: declared.condition},
+        condition=declared.condition,
+        meta=meta,
         # Data Docs show the description in place of the type's own sentence.
         description=f"{declared.description} [{declared.built_in.type}]",
     )

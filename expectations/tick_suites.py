@@ -18,27 +18,38 @@ from tidemark.lake.tables import TABLES
 from tidemark.model.queues import Condition
 from tidemark.model.snapshots import SnapshotStatus
 
+_ANSWERED = BuiltIn(
+    "expect_column_pair_values_a_to_be_greater_than_b",
+    {
+        "column_A": "brokers_answered",
+        "column_B": "brokers_expected",
+        "or_equal": True,
+        "ignore_row_if": "either_value_is_missing",
+    },
+)
+_NOT_FAILED = BuiltIn(
+    "expect_column_values_to_not_be_in_set",
+    {"column": "status", "value_set": [str(SnapshotStatus.FAILED)]},
+)
+
 _OWN: dict[str, tuple[Expectation, ...]] = {
     "raw.snapshots": (
         Expectation(
             name="every_broker_answered",
             severity="warn",
-            condition="brokers_answered >= brokers_expected",
+            condition=_ANSWERED.condition,
             violation="brokers_answered < brokers_expected",
             columns=("cluster", "status", "brokers_expected", "brokers_answered", "problems"),
-            built_in=ordered("brokers_expected", "brokers_answered").built_in,
+            built_in=_ANSWERED,
             own_check=True,
         ),
         Expectation(
             name="status_not_failed",
             severity="warn",
-            condition=f"status <> '{SnapshotStatus.FAILED}'",
+            condition=_NOT_FAILED.condition,
             violation="status = FAILED",
             columns=("cluster", "status", "problems"),
-            built_in=BuiltIn(
-                "expect_column_values_to_not_be_in_set",
-                {"column": "status", "value_set": [SnapshotStatus.FAILED]},
-            ),
+            built_in=_NOT_FAILED,
             own_check=True,
         ),
     ),

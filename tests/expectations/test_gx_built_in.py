@@ -9,6 +9,8 @@ from expectations.adapter import _run
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.declarations import (
+    KEY_UNIQUE,
+    NAME,
     BuiltIn,
     Expectation,
     at_least,
@@ -81,13 +83,18 @@ def counts(results: dict[str, Any]) -> dict[str, tuple[bool, int, int]]:
 
 @pytest.mark.spark
 def test_built_in_types_count_as_great_expectations_does(spark: SparkSession) -> None:
-    from expectations.gx_suite import CONDITION, gx_expectations
+    from expectations.gx_suite import BUILT_IN, gx_expectations
 
+    classes = {it.expectation_type: it for it in BUILT_IN}
     annotated = annotate(GROUPS.name, {GROUPS.name: frame(spark, GROUPS, rows())})
     ours = gx_expectations(DECLARED)
-    theirs = gx_expectations(DECLARED)
-    for expectation in theirs:
-        del expectation.meta[CONDITION]
+    theirs = [
+        classes[declared.built_in.type](
+            **declared.built_in.arguments, mostly=declared.mostly, meta={NAME: declared.name}
+        )
+        for declared in DECLARED
+        if declared.built_in
+    ]
 
     counted = counts(_run(annotated, GROUPS.name, ours))
 
@@ -118,18 +125,38 @@ def test_every_suite_is_one_that_great_expectations_takes(table: str) -> None:
 
     own = "expect_rows_to_hold"
     assert made == [
-        expectation.built_in.type if expectation.built_in else own for expectation in suite
+        expectation.built_in.type.replace("expect", "expect_counted", 1)
+        if expectation.built_in
+        else own
+        for expectation in suite
     ]
 
 
-def test_suite_holds_types_that_great_expectations_has() -> None:
+def test_built_in_types_stay_those_of_great_expectations() -> None:
+    """A suite that a person brings runs their code, whatever this process has validated."""
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    from expectations.gx_suite import BUILT_IN
+
+    for built_in in BUILT_IN:
+        assert get_expectation_impl(built_in.expectation_type) is built_in
+        assert built_in.__module__.startswith("great_expectations.")
+
+
+@pytest.mark.parametrize("table", AUDIT_EXPECTATIONS)
+def test_a_rule_with_a_built_in_type_is_stated_once(table: str) -> None:
+    for expectation in AUDIT_EXPECTATIONS[table]:
+        if expectation.built_in and expectation.name != KEY_UNIQUE:
+            assert expectation.condition == expectation.built_in.condition
+
+
+def test_a_suite_shows_the_arguments_of_a_built_in_type_and_the_condition() -> None:
     from expectations.gx_suite import gx_expectations
 
     (expectation,) = gx_expectations([between("disk_ratio", 0, 1, "quarantine")])
 
     shown = expectation.configuration.to_json_dict()
-    assert shown["type"] == "expect_column_values_to_be_between"
-    assert (shown["kwargs"], shown["severity"]) == (
-        {"column": "disk_ratio", "min_value": 0.0, "max_value": 1.0},
-        "critical",
-    )
+    assert shown["type"] == "expect_counted_column_values_to_be_between"
+    bounds = {"column": "disk_ratio", "min_value": 0.0, "max_value": 1.0}
+    assert shown["kwargs"] == bounds | {"condition": "disk_ratio BETWEEN 0 AND 1"}
+    assert shown["severity"] == "critical"
