@@ -14,10 +14,11 @@ import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.alerting.delivery.test_outbox import incident, notification
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
+from tests.support.hostile_names import NAMES
 from tests.support.notification_servers import mailbox, serve
+from tests.support.notified_incidents import incident, notification
 from tests.support.scrape import scraped
 from tidemark.alerting.delivery.channels import AppriseChannel, Channel, LogChannel
 from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
@@ -28,33 +29,6 @@ from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import TABLES, alerting, progress
 from tidemark.settings.yaml_documents import printable
-
-NAMES = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    "<svg/onload=alert(1)>",
-    "javascript:alert(1)",
-    "</title><h1>mine</h1>",
-    "<!--",
-    "{{7*7}}${7*7}#{7*7}<%=7*7%>",
-    "{% for x in y %}",
-    "'; DROP TABLE groups; --",
-    "a/b?c=d&e=f#g",
-    "../../etc/passwd",
-    "%2e%2e%2f%00",
-    "=HYPERLINK(1)",
-    "*bold* _it_ [x](http://evil.example) <!channel> @all",
-    "new\nline\r\tTIDEMARK_X=1",
-    'lag{x="y"} 1\n# TYPE evil gauge',
-    "\x1b[31mred\x1b]0;title\x07",
-    "\u202egnorw\u2066",
-    "zero\u200bwidth\ufeff",
-    "\u6d88\u8d39\u7ec4-\U0001f600",
-    "\\N{BULLET} \\x41 \\u0041",
-    "x" * 255,
-)
-"""Hostile names of a group, a topic, a client or a rule."""
 
 HTML = {"Accept": "text/html"}
 FORBIDDEN = {"img", "iframe", "object", "embed", "style", "base"}

@@ -5,26 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.support.checkout import ROOMS, ROOT, tracked
 from tidemark.settings.variables import NAMES
-
-ROOT = Path(__file__).parent.parent
-
-ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
-    "root_packages"
-]
-
-
-def tracked() -> list[Path]:
-    """Return every tracked file."""
-    process = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if process.returncode:
-        pytest.skip("not a git checkout: which files are tracked is unknown")
-    return [ROOT / name for name in process.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def room_folders() -> list[Path]:
@@ -36,6 +22,17 @@ def room_folders() -> list[Path]:
 def test_every_code_folder_has_an_import_contract():
     folders = {path.relative_to(ROOT).parts[0] for path in tracked() if path.suffix == ".py"}
     assert sorted(folders - {"docs", "tests"}) == ROOMS
+
+
+def test_no_test_module_imports_from_another():
+    """Helpers that several tests share are in `tests.support`."""
+    imported = re.compile(r"from (?:tests\.[\w.]*|\.*)test_\w+ import|import tests\.[\w.]*test_")
+    modules = (path for path in tracked() if path.parts[len(ROOT.parts)] == "tests")
+    assert [
+        path.relative_to(ROOT)
+        for path in modules
+        if path.suffix == ".py" and imported.search(path.read_text())
+    ] == [Path("tests/alerting/delivery/test_digests.py")], "its program runs its own helpers"
 
 
 def test_every_room_states_what_belongs_there():

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
+from tests.support.checkout import ROOT
 from tests.support.wheel import installed_wheel, run
-from tests.test_repository import ROOT
 
 pytestmark = pytest.mark.wheel
 

@@ -7,7 +7,7 @@ import pytest
 
 from assets import alerting, rule_evaluation
 from spark.alerts.evaluation import evaluate
-from tests.spark.alerts.test_evaluation import named
+from tests.support.rules_by_name import named
 from tests.support.table_rows import arrow, minute
 from tidemark.alerting.incidents.repository import from_rows
 from tidemark.alerting.rules.files import load_rules

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.board.test_pages import form_of
-from tests.board.test_parameters import routes
+from tests.support.board_routes import routes
 from tests.support.homes import run
 from tests.support.lake_copies import copied
+from tests.support.page_forms import form_of
 from tidemark.board.access import Login, Person, networks
 from tidemark.board.application import application
 from tidemark.board.passwords import password_hash, read_users

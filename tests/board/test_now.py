@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.live.test_allocation_plan import snapshot
 from tests.support.board_home import CLUSTER, queue, rows_of
+from tests.support.planned_groups import snapshot
 from tidemark.board.responses import ProblemError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress

@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group, queue
+from tests.support.page_forms import form_of
 from tidemark.alerting.incidents.actions import one_incident
 from tidemark.board.application import application
 from tidemark.board.store import Store
@@ -133,12 +134,6 @@ def test_what_is_pending_is_no_alarm_on_the_page_of_its_group(
     text = client.get(PATHS[2], headers=HTML).text
     banner = re.search(r'<p class="banner (\w+)">(.*?)queues-unowned', text)
     assert banner and banner[1] == "past" and "PENDING" in banner[2]
-
-
-def form_of(text: str, action: str) -> dict[str, str]:
-    form = re.search(rf'<form[^>]*action="{action}".*?</form>', text, re.DOTALL)
-    assert form
-    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[0]))
 
 
 def test_a_person_acknowledges_in_a_form(firing: str, client: TestClient, filled: Lake) -> None:

@@ -1,22 +1,12 @@
 """Each address takes the query parameters of its route, and refuses all others."""
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
-
 import pytest
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
 
-from tidemark import board
+from tests.support.board_routes import routes
 from tidemark.board.dependencies import query_parameters
-
-
-def routes() -> Iterator[APIRoute]:
-    for module in pkgutil.walk_packages(board.__path__, "tidemark.board."):
-        router = getattr(importlib.import_module(module.name), "router", None)
-        yield from getattr(router, "routes", ())
 
 
 @pytest.mark.parametrize("route", routes(), ids=lambda route: f"{route.name} {route.path}")

@@ -9,9 +9,9 @@ import psycopg2
 import pytest
 import yaml
 
+from tests.support.checkout import ROOT
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 from tests.support.servers import PASSWORD, postgresql
-from tests.test_repository import ROOT
 from tidemark.settings.secrets import PURPOSES, Process, purposes_of, refused
 
 FILE = DEPLOY / "compose.yaml"

@@ -8,8 +8,8 @@ from importlib.metadata import distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.checkout import ROOT
 from tests.support.command_lines import DEPLOY, SETTINGS
-from tests.test_repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TEXT = (DEPLOY / "Containerfile").read_text()

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.assets.test_fences import TABLE, refused, row, stopped
 from tests.support.servers import driver_uri, postgresql
+from tests.support.stopped_runs import TABLE, refused, row, stopped
 from tidemark.host.leases import RUN
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.test_repository import ROOT
+from tests.support.checkout import ROOT
 
 TEXT = (ROOT / "SECURITY.md").read_text()
 

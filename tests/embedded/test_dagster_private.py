@@ -7,7 +7,7 @@ import importlib.util
 import dagster
 import pytest
 
-from tests.test_repository import ROOMS, ROOT
+from tests.support.checkout import ROOMS, ROOT
 from tidemark.embedded import dagster_private
 from tidemark.embedded.fork_server import PRELOADED
 

@@ -14,8 +14,8 @@ from expectations.adapter import validate
 from expectations.data_docs import DataDocs
 from expectations.declarations import one_of
 from tests.support.browser import browser_page
+from tests.support.hostile_names import NAMES
 from tests.support.table_rows import frame
-from tests.test_hostile_names import NAMES
 from tidemark.lake.tables import TABLES
 from tidemark.settings.yaml_documents import printable
 

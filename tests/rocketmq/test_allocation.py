@@ -4,19 +4,18 @@ The golden cases were printed by the classes of 4.9.7, 5.3.3 and 5.5.0; random o
 classes themselves, which need a JVM and no broker.
 """
 
-import random
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.allocation_cases import random_cases
 from tidemark.lab import jars
-from tidemark.rocketmq.allocation import SELF_CONTAINED, STRATEGIES, allocate
+from tidemark.rocketmq.allocation import STRATEGIES, allocate
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "fixtures" / "golden" / "allocation.txt"
@@ -193,33 +192,6 @@ def test_consistent_hash_moves_queues_to_the_new_member_only(topic, queues, clie
     before = allocate("CONSISTENT_HASH", topic, queues, clients)
     after = allocate("CONSISTENT_HASH", topic, queues, [*clients, newcomer])
     assert all(set(after[client]) <= set(before[client]) for client in clients)
-
-
-def random_cases(seed: int, count: int) -> Iterator[tuple]:
-    """Cases like those of real clusters, with names that are easy to get wrong among them."""
-    chance = random.Random(seed)
-    letters = ["a", "B", "10", "9", "-", "_", "#", "é", "\uff21", "\U0001f600", "中"]
-    for _ in range(count):
-        strategy = chance.choice(
-            [*STRATEGIES, *(f"MACHINE_ROOM_NEARBY-{s}" for s in SELF_CONTAINED)]
-        )
-        rooms = ["MR1", "MR2", "MR10"][: chance.randint(1, 3)]
-        separator = "@" if strategy == "MACHINE_ROOM" else "-"
-        brokers = [
-            chance.choice(["MR1", "MR2", "MR3"]) + separator + "".join(chance.choices(letters, k=3))
-            for _ in range(chance.randint(1, 4))
-        ]
-        some = [
-            (broker, number) for broker in set(brokers) for number in range(chance.randint(1, 17))
-        ]
-        clients = {
-            f"{chance.choice(['MR1', 'MR2', 'MR4'])}-10.0.0.{chance.randint(1, 20)}@"
-            f"{chance.randint(1, 30000)}{''.join(chance.choices(letters, k=2))}"
-            for _ in range(chance.randint(1, 24))
-        }
-        chance.shuffle(some)
-        topic = "".join(chance.choices(letters, k=4))
-        yield strategy, topic, chance.choice([1, 10, 100]), rooms, some, sorted(clients)
 
 
 @pytest.mark.cluster

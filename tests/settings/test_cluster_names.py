@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from tests.rocketmq.conftest import scripted  # noqa: F401 - a fixture
-from tests.rocketmq.snapshot.test_hostile_brokers import frame, serve
 from tests.support.homes import run
+from tests.support.hostile_servers import frame, serve
 from tidemark.collection.snapshots import NeverReachedError, take_snapshots
 from tidemark.host.shared import Shared
 from tidemark.lake.landing import folder, land, landed

@@ -5,7 +5,7 @@ import re
 import pytest
 from pydantic import SecretStr
 
-from tests.test_repository import ROOT
+from tests.support.checkout import ROOT
 from tidemark.settings.clusters import Account
 from tidemark.settings.clusters_file import read_credentials
 from tidemark.settings.environment import Settings, variable_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 import typer
 
-from tests.test_repository import ROOT
+from tests.support.checkout import ROOT
 from tidemark.settings.environment import Settings, variable_of
 
 SETTINGS = {variable_of(field) for field in Settings.model_fields}

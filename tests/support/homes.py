@@ -14,12 +14,12 @@ from typing import Any
 import dagster as dg
 
 from spark.session.engine import Engine
+from tests.support.checkout import ROOT
 from tidemark.embedded import forking
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.settings.home import Home
 
-ROOT = Path(__file__).parent.parent.parent
 TIDEMARK = Path(sys.executable).with_name("tidemark")
 DAGSTER = TIDEMARK.with_name("dagster")
 SETTINGS = ("TIDEMARK_", "DAGSTER_", "SPARK_")

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-from tests.board.test_parameters import routes
 from tests.support.asgi import Header, respond
+from tests.support.board_routes import routes
 from tidemark.board import application as boards
 from tidemark.board.dependencies import query_parameters
 from tidemark.board.store import Store

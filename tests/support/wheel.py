@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_repository import ROOT, tracked
+from tests.support.checkout import ROOT, tracked
 
 
 def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

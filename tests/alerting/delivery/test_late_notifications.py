@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.alerting.delivery.test_channels import PAGERDUTY, web
+from tests.support.channel_servers import PAGERDUTY, web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident
 from tidemark.alerting.delivery.channels import AppriseChannel, LogChannel

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.alerting.delivery.test_channels import web
+from tests.support.channel_servers import web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident, minute
 from tidemark.alerting.delivery.outbox import Delivery, deliver

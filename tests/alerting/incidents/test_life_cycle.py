@@ -5,25 +5,18 @@ not true (it would flap), and taking no observation for a good one (a stopped co
 every incident).
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import accumulate
 from typing import Any
 
 import pytest
 
+from tests.support.evaluated_minutes import NOON, SUBJECT, evaluated, minute, true_alert
 from tidemark.alerting.incidents.incident import Alert, Evaluation, Incident
 from tidemark.alerting.incidents.life_cycle import REOPEN_WITHIN, acknowledged, advance
 from tidemark.alerting.rules.base import BaseRule
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
-
-NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
-SUBJECT = "lab/billing/orders"
-
-
-def minute(number: float) -> datetime:
-    return NOON + timedelta(minutes=number)
 
 
 @pytest.fixture
@@ -56,45 +49,14 @@ rules:
     return {rule.name: rule for rule in load_rules(file)}
 
 
-def truth(
-    at: float, value: float | None = 150.0, rule: str = "lag", subject: str = SUBJECT, **row: Any
-) -> Alert:
-    cluster, *rest = subject.split("/")
-    names = dict(zip(("consumer_group", "topic"), rest, strict=False))
-    evidence = {
-        "observations": [{"snapshot_id": f"s{at:g}"}],
-        "row": {"cluster": cluster, **names, **row},
-    }
-    return Alert(
-        observed_at=minute(at),
-        rule=rule,
-        severity="warning",
-        subject=subject,
-        value=value,
-        threshold=100.0,
-        evidence=json.dumps(evidence),
-    )
-
-
-def at(
-    number: float,
-    *truths: Alert,
-    untrue: Iterable[tuple[str, str]] = (),
-    cluster: str = "lab",
-) -> Evaluation:
-    return Evaluation(
-        observed_at=minute(number), cluster=cluster, alerts=truths, untrue=frozenset(untrue)
-    )
-
-
 def seen(lags: Sequence[float | None], rule: str = "lag", start: int = 0) -> list[Evaluation]:
     """An observation a minute of one subject whose limit is 100; None is not known."""
     return [
-        at(number)
+        evaluated(number)
         if lag is None
-        else at(number, truth(number, lag, rule))
+        else evaluated(number, true_alert(number, lag, rule))
         if lag > 100
-        else at(number, untrue=[(rule, SUBJECT)])
+        else evaluated(number, untrue=[(rule, SUBJECT)])
         for number, lag in enumerate(lags, start)
     ]
 
@@ -167,9 +129,11 @@ def test_two_snapshots_within_one_rebalance_are_no_page(rule):
     ready_made = {
         lag_rule.name: lag_rule for lag_rule in load_rules(DEFAULT_RULES / "default.yaml")
     }
-    close = [at(number, truth(number, 1, rule)) for number in (0, 1 / 6, 1 / 3)]
+    close = [evaluated(number, true_alert(number, 1, rule)) for number in (0, 1 / 6, 1 / 3)]
     assert advance((), close, ready_made)[0].state == "PENDING"
-    assert advance((), [*close, at(1, truth(1, 1, rule))], ready_made)[0].state == "FIRING"
+    assert (
+        advance((), [*close, evaluated(1, true_alert(1, 1, rule))], ready_made)[0].state == "FIRING"
+    )
 
 
 @pytest.mark.parametrize("period", [2, 3, 4, 6, 10, 16, 20])
@@ -249,7 +213,9 @@ def test_somebody_takes_it_on(rules):
 
 
 def test_below_a_limit_the_worst_is_the_least(rules):
-    truths = [at(n, truth(n, value, "soon")) for n, value in enumerate([900.0, 100.0, 500.0])]
+    truths = [
+        evaluated(n, true_alert(n, value, "soon")) for n, value in enumerate([900.0, 100.0, 500.0])
+    ]
     (incident,) = advance((), truths, rules)
     assert (incident.last_value, incident.peak_value) == (500, 100)
 
@@ -258,8 +224,8 @@ def test_a_removed_rule_resolves_its_incidents(rules):
     (firing,) = advance((), seen([150] * 3), rules)
     del rules["lag"]
     # A rule that cannot be read is not one that is gone.
-    assert advance([firing], [at(3)], rules, all_rules=False) == [firing]
-    (over,) = advance([firing], [at(3)], rules)
+    assert advance([firing], [evaluated(3)], rules, all_rules=False) == [firing]
+    (over,) = advance([firing], [evaluated(3)], rules)
     assert (over.state, over.resolved_at) == ("RESOLVED", minute(3))
 
 
@@ -267,7 +233,7 @@ def test_an_incident_is_of_the_kind_that_its_rule_has_now(rules):
     """Its delay was notified as messages, with the peak of the lag."""
     (firing,) = advance((), seen([150] * 3), rules)
     edited = rules | {"lag": rules["soon"].model_copy(update={"name": "lag"})}
-    (after,) = advance([firing], [at(3, truth(3, 90.0))], edited)
+    (after,) = advance([firing], [evaluated(3, true_alert(3, 90.0))], edited)
     assert (after.incident_id, after.kind, after.peak_value) == (
         firing.incident_id,
         "soon_lost",
@@ -281,7 +247,7 @@ def test_an_incident_is_of_the_kind_that_its_rule_has_now(rules):
 def test_a_rule_of_another_kind_resolves_incidents_it_does_not_evaluate(rules, before, after):
     """Nothing evaluated the subject any more, so it fired for ever."""
     cluster = None if before == "late" else "lab"
-    alerts = [truth(n, rule=before, subject=SUBJECT) for n in range(3)]
+    alerts = [true_alert(n, rule=before, subject=SUBJECT) for n in range(3)]
     evaluations = [
         Evaluation(observed_at=alert.observed_at, cluster=cluster, alerts=(alert,))
         for alert in alerts
@@ -296,11 +262,18 @@ def test_a_rule_of_another_kind_resolves_incidents_it_does_not_evaluate(rules, b
 
 
 def test_an_override_counts_for_what_fits_it(rules):
-    (fired,) = advance((), [at(0, truth(0, rule="over"))], rules)
+    (fired,) = advance((), [evaluated(0, true_alert(0, rule="over"))], rules)
     assert fired.state == "FIRING"
-    (pending,) = advance((), [at(0, truth(0, rule="over", subject="lab/billing/other"))], rules)
+    (pending,) = advance(
+        (), [evaluated(0, true_alert(0, rule="over", subject="lab/billing/other"))], rules
+    )
     assert pending.state == "PENDING"
-    assert advance((), [at(0, truth(0, rule="over", subject="lab/billing/batch-1"))], rules) == []
+    assert (
+        advance(
+            (), [evaluated(0, true_alert(0, rule="over", subject="lab/billing/batch-1"))], rules
+        )
+        == []
+    )
 
 
 def test_labels_are_those_of_the_rule_when_it_fires(rules):
@@ -336,18 +309,18 @@ BROKER = "lab/broker-b/10.0.0.2:10911"
 
 
 def down(number: float) -> Alert:
-    return truth(number, 1.0, "down", BROKER, broker="broker-b", cluster="lab")
+    return true_alert(number, 1.0, "down", BROKER, broker="broker-b", cluster="lab")
 
 
 def test_an_unreachable_broker_inhibits_what_rests_on_it(rules):
     before = advance((), seen([150] * 3), rules)
-    hidden = truth(3, rule="lag", subject="lab/a/t", queues_unknown=3)
-    on_it = truth(3, rule="lag", subject="lab/b/t", worst_broker="broker-b")
-    elsewhere = truth(3, rule="lag", subject="lab/c/t", worst_broker="broker-a")
-    other = truth(3, rule="lag", subject="west/a/t", queues_unknown=3)
-    partial = truth(3, 1.0, "incomplete", "lab", status="PARTIAL")
-    one = at(3, down(3), hidden, on_it, elsewhere, partial)
-    incidents = advance(before, [one, at(3, other, cluster="west")], rules)
+    hidden = true_alert(3, rule="lag", subject="lab/a/t", queues_unknown=3)
+    on_it = true_alert(3, rule="lag", subject="lab/b/t", worst_broker="broker-b")
+    elsewhere = true_alert(3, rule="lag", subject="lab/c/t", worst_broker="broker-a")
+    other = true_alert(3, rule="lag", subject="west/a/t", queues_unknown=3)
+    partial = true_alert(3, 1.0, "incomplete", "lab", status="PARTIAL")
+    one = evaluated(3, down(3), hidden, on_it, elsewhere, partial)
+    incidents = advance(before, [one, evaluated(3, other, cluster="west")], rules)
     assert causes(incidents) == {
         f"lag {SUBJECT}": None,
         f"down {BROKER}": None,
@@ -358,29 +331,29 @@ def test_an_unreachable_broker_inhibits_what_rests_on_it(rules):
         "incomplete lab": "down",
     }
     back = [("down", BROKER), ("incomplete", "lab")]
-    after = advance(incidents, [at(n, hidden, untrue=back) for n in (4, 5)], rules)
+    after = advance(incidents, [evaluated(n, hidden, untrue=back) for n in (4, 5)], rules)
     assert {incident.suppressed_by for incident in after} == {None}
 
 
 def unreachable(number: float, broker_id: int) -> Alert:
     address = f"10.0.0.2{broker_id}:10911"
     columns = {"broker": "broker-b", "broker_id": broker_id, "address": address}
-    return truth(number, 1.0, "down", f"lab/broker-b/{address}", **columns)
+    return true_alert(number, 1.0, "down", f"lab/broker-b/{address}", **columns)
 
 
 def on(number: float, broker: str | None, group: str, rule: str = "lag", **row: Any) -> Alert:
     """A group on whose queues of a broker most messages wait."""
-    return truth(number, rule=rule, subject=f"lab/{group}/t", worst_broker=broker, **row)
+    return true_alert(number, rule=rule, subject=f"lab/{group}/t", worst_broker=broker, **row)
 
 
 def test_a_reopened_incident_counts_from_its_reopening(rules):
     """A broker that is down again inhibits new incidents, but none that fired before."""
     back = [("down", BROKER)]
     observed = [
-        at(0, down(0)),
-        *(at(n, untrue=back) for n in (1, 2)),
-        at(5, on(5, "broker-b", "a", "unknown"), untrue=back),
-        at(6, down(6), on(6, "broker-b", "b", "unknown")),
+        evaluated(0, down(0)),
+        *(evaluated(n, untrue=back) for n in (1, 2)),
+        evaluated(5, on(5, "broker-b", "a", "unknown"), untrue=back),
+        evaluated(6, down(6), on(6, "broker-b", "b", "unknown")),
     ]
     assert causes(advance((), observed, rules)) == {
         f"down {BROKER}": None,
@@ -392,9 +365,9 @@ def test_a_reopened_incident_counts_from_its_reopening(rules):
 def test_what_a_broker_hides_now_is_inhibited_also_when_it_reopens(rules):
     resolving = [("unknown", "lab/a/t")]
     observed = [
-        at(0, on(0, "broker-b", "a", "unknown")),
-        *(at(n, untrue=resolving) for n in range(1, 6)),
-        at(9, down(9), on(9, "broker-b", "a", "unknown")),
+        evaluated(0, on(0, "broker-b", "a", "unknown")),
+        *(evaluated(n, untrue=resolving) for n in range(1, 6)),
+        evaluated(9, down(9), on(9, "broker-b", "a", "unknown")),
     ]
     incidents = advance((), observed, rules)
     assert [incident.reopened for incident in incidents] == [1, 0]
@@ -406,14 +379,14 @@ def test_an_unreachable_slave_inhibits_only_incomplete_snapshots(rules):
     master = "lab/broker-b/10.0.0.20:10911"
     disk = {"broker": "broker-b", "broker_id": 0, "address": "10.0.0.20:10911"}
     observed = [
-        at(0, unreachable(0, 1), truth(0, 1.0, "incomplete", "lab", status="PARTIAL")),
-        at(
+        evaluated(0, unreachable(0, 1), true_alert(0, 1.0, "incomplete", "lab", status="PARTIAL")),
+        evaluated(
             140,
             unreachable(140, 1),
             on(140, "broker-b", "a"),
-            truth(140, 0.9, "full", master, **disk),
+            true_alert(140, 0.9, "full", master, **disk),
         ),
-        at(141, on(141, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.21:10911")]),
+        evaluated(141, on(141, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.21:10911")]),
     ]
     assert causes(advance((), observed, rules)) == {
         "down lab/broker-b/10.0.0.21:10911": None,
@@ -428,10 +401,10 @@ def test_an_unreachable_master_inhibits_nothing_known_of_others(rules):
     known_elsewhere = on(1, "broker-a", "a", queues_unknown=4)
     of_the_unknown = on(1, "broker-a", "b", "unknown", queues_unknown=4)
     observed = [
-        at(0, unreachable(0, 0)),
-        at(1, unreachable(1, 0), known_elsewhere, of_the_unknown),
+        evaluated(0, unreachable(0, 0)),
+        evaluated(1, unreachable(1, 0), known_elsewhere, of_the_unknown),
         # The broker is back, with messages that were written meanwhile.
-        at(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
+        evaluated(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
     ]
     assert causes(advance((), observed, rules)) == {
         "down lab/broker-b/10.0.0.20:10911": None,
@@ -448,7 +421,12 @@ def test_what_holds_without_the_master_is_not_inhibited(rules):
         on(1, "broker-a", group, "idle", queues_unknown=n) for group, n in (("b", 4), ("c", 0))
     )
     incidents = advance(
-        (), [at(0, unreachable(0, 0)), at(1, unreachable(1, 0), *certain, hidden, known)], rules
+        (),
+        [
+            evaluated(0, unreachable(0, 0)),
+            evaluated(1, unreachable(1, 0), *certain, hidden, known),
+        ],
+        rules,
     )
     assert causes(incidents) == {
         "down lab/broker-b/10.0.0.20:10911": None,
@@ -459,13 +437,16 @@ def test_what_holds_without_the_master_is_not_inhibited(rules):
 
 
 def test_an_acting_slave_leaves_its_incidents_uninhibited(rules):
-    observed = [at(0, unreachable(0, 0)), at(1, unreachable(1, 0), on(1, "broker-b", "a"))]
+    observed = [
+        evaluated(0, unreachable(0, 0)),
+        evaluated(1, unreachable(1, 0), on(1, "broker-b", "a")),
+    ]
     assert causes(advance((), observed, rules))["lag lab/a/t"] is None
 
 
 def test_an_unreachable_cluster_inhibits_its_unreachable_brokers(rules):
-    failed = truth(0, 2.0, "incomplete", "lab", status="FAILED")
-    assert causes(advance((), [at(0, failed, down(0))], rules)) == {
+    failed = true_alert(0, 2.0, "incomplete", "lab", status="FAILED")
+    assert causes(advance((), [evaluated(0, failed, down(0))], rules)) == {
         "incomplete lab": None,
         f"down {BROKER}": "incomplete",
     }
@@ -473,9 +454,11 @@ def test_an_unreachable_cluster_inhibits_its_unreachable_brokers(rules):
 
 def test_an_unreadable_cluster_hides_nothing_of_tidemark_itself(rules):
     """Whether snapshots come is known without the cluster, and only they end its incident."""
-    failed = truth(0, 2.0, "incomplete", "lab", status="FAILED")
-    late = Evaluation(observed_at=minute(6), cluster=None, alerts=(truth(6, 360.0, "late", "lab"),))
-    assert causes(advance((), [at(0, failed), late], rules)) == {
+    failed = true_alert(0, 2.0, "incomplete", "lab", status="FAILED")
+    late = Evaluation(
+        observed_at=minute(6), cluster=None, alerts=(true_alert(6, 360.0, "late", "lab"),)
+    )
+    assert causes(advance((), [evaluated(0, failed), late], rules)) == {
         "incomplete lab": None,
         "late lab": None,
     }
@@ -483,9 +466,9 @@ def test_an_unreadable_cluster_hides_nothing_of_tidemark_itself(rules):
 
 def test_a_broker_missing_three_snapshots_is_notified_once(rules):
     evaluations = [
-        *(at(n, untrue=[("down", BROKER)]) for n in range(2)),
-        *(at(n, down(n)) for n in range(2, 5)),
-        *(at(n, untrue=[("down", BROKER)]) for n in range(5, 9)),
+        *(evaluated(n, untrue=[("down", BROKER)]) for n in range(2)),
+        *(evaluated(n, down(n)) for n in range(2, 5)),
+        *(evaluated(n, untrue=[("down", BROKER)]) for n in range(5, 9)),
     ]
     assert notified(lived(evaluations, rules)) == [("FIRING", 2), ("RESOLVED", 6)]
 

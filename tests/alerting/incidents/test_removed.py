@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.alerting.incidents.test_life_cycle import at, truth
-from tests.alerting.incidents.test_self_monitoring import NOON, computed
+from tests.support.computed_snapshots import NOON, computed
+from tests.support.evaluated_minutes import evaluated, true_alert
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, minute
 from tidemark.alerting.delivery.messages import Notification, text
 from tidemark.alerting.incidents.incident import Incident
@@ -92,9 +92,9 @@ def test_alerts_before_the_removal_reopen_no_incident(lake):
     assert over and (over.observed_at, over.details["closed"]) == (minute(5), CLUSTER_REMOVED)
     rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
     over = replace(over, rule="lag-high")
-    again = [at(number, truth(number, 99_999, "lag-high")) for number in (2, 3, 4)]
+    again = [evaluated(number, true_alert(number, 99_999, "lag-high")) for number in (2, 3, 4)]
     assert advance([over], again, rules) == [over]
-    later = [at(number, truth(number, 99_999, "lag-high")) for number in (6, 7, 8)]
+    later = [evaluated(number, true_alert(number, 99_999, "lag-high")) for number in (6, 7, 8)]
     (back,) = advance([over], later, rules)
     assert (back.state, back.reopened) == ("FIRING", 1)
     assert "closed" not in back.details

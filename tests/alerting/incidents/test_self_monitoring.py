@@ -1,10 +1,11 @@
 """Rules about Tidemark itself: a pipeline that stops, fails, or reads invalid rows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from tests.support.cluster_history import Minute, snapshot
+from tests.support.computed_snapshots import NOON, computed, minute
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.incidents.life_cycle import advance
 from tidemark.alerting.incidents.self_monitoring import check_pipeline
@@ -12,26 +13,14 @@ from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.alerting.rules.model import Rule
 from tidemark.lake.catalog import Lake
 from tidemark.lake.landing import land
-from tidemark.lake.tables.progress import SNAPSHOTS
 from tidemark.lake.tables.quality import RESULTS
 
 pytestmark = pytest.mark.slow
-
-NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
-
-
-def minute(number: float) -> datetime:
-    return NOON + timedelta(minutes=number)
 
 
 @pytest.fixture
 def rules():
     return load_rules(DEFAULT_RULES)
-
-
-def computed(lake: Lake, number: float, cluster: str = "lab") -> None:
-    row = {"snapshot_id": f"{number:g}", "observed_at": minute(number), "cluster": cluster}
-    lake.append(SNAPSHOTS, [row])
 
 
 def judged(

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from tests.board.pages.test_lists import names, page, plain, words
 from tests.support import board_home
 from tests.support.board_home import BROKERS, CLUSTER, add_incident, group, rows_of, snapshot_row
+from tests.support.page_texts import names, page, plain, words
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 

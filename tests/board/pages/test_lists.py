@@ -13,36 +13,13 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, add_snapshots, group, queue, rows_of
+from tests.support.page_texts import HTML, names, page, plain
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, progress, quality, raw
 from tidemark.model.health import HealthReason
 
-HTML = {"Accept": "text/html"}
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
-
-
-def page(client: TestClient, path: str, language: str = "en") -> str:
-    """Return a page after the tables were read again."""
-    client.app.state.store.refresh()  # pyright: ignore
-    response = client.get(path, headers=HTML | {"Accept-Language": language})
-    assert response.status_code == 200
-    return response.text
-
-
-def words(text: str) -> str:
-    """Return the text of HTML as a person reads it."""
-    main = re.sub(r"(?s)^.*<main|</main>.*$", "", text)
-    return " ".join(re.sub(r"<wbr>|<title>.*?</title>", "", main).split()).replace("> <", "><")
-
-
-def plain(text: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", words(text)).split())
-
-
-def names(text: str) -> list[str]:
-    matches = re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
-    return [match.replace("<wbr>", "") for match in matches]
 
 
 STATES = ("OK", "BLOCKED", "IDLE", "UNKNOWN", "LOSING", "FALLING_BEHIND")

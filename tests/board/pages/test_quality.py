@@ -13,9 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.board.conftest import BASE_URL
-from tests.board.pages.test_lists import HTML, page, plain
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshot, snapshot_id
+from tests.support.page_texts import HTML, page, plain
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.store import Store

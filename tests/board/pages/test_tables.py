@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.board.pages.test_lists import page, plain, words
 from tests.support import board_home
 from tests.support.board_home import (
     CLUSTER,
@@ -17,6 +16,7 @@ from tests.support.board_home import (
     group,
     rows_of,
 )
+from tests.support.page_texts import page, plain, words
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 

@@ -1,12 +1,12 @@
 """Requests of limited parts of a deep snapshot: by need, others in turn, and a count left out."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rocketmq.deep.test_deep_snapshot import NOW
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.client_responses import RunningInfo
 from tidemark.rocketmq.admin.queue_stats import QueueStats
@@ -19,6 +19,8 @@ from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snaps
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @given(number=st.integers(0, 300), limit=st.integers(1, 100), first=st.integers(0, 10**6))

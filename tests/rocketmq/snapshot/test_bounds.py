@@ -2,10 +2,10 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from tests.collection.test_memory import START
 from tests.support.cluster_history import Minute, snapshot
 from tidemark.collection.memory import MOST_REMEMBERED, Memory
 from tidemark.host.state import FileState
@@ -40,6 +40,8 @@ from tidemark.rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_fram
 from tidemark.rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
 from tidemark.settings.clusters import configured
 from tidemark.settings.home import Home
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 LONG = "n" * (LONGEST_NAME + 1)
 TOPIC = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
@@ -214,7 +216,7 @@ def test_a_hostile_cluster_of_the_same_file_is_no_kin(tmp_path):
 
 
 def test_nothing_is_decoded_after_the_deadline(scripted):
-    from tests.rocketmq.wire.test_client import next_opaque, respond
+    from tests.support.wire_servers import next_opaque, respond
     from tidemark.rocketmq.admin.round_trip import request
     from tidemark.rocketmq.wire.client import RemotingClient
     from tidemark.rocketmq.wire.codes import RequestCode

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from tests.support.wire_servers import next_opaque, respond
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.messages import stored_message
@@ -33,17 +34,6 @@ from tidemark.rocketmq.wire.errors import (
 from tidemark.rocketmq.wire.frame import MAX_FRAME_BYTES
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
-
-
-def respond(opaque, body=b"", *, code=0, flag=1, **header):
-    text = json.dumps({"code": code, "flag": flag, "opaque": opaque} | header).encode()
-    return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
-
-
-async def next_opaque(reader):
-    (total,) = struct.unpack(">i", await reader.readexactly(4))
-    content = await reader.readexactly(total)
-    return json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])["opaque"]
 
 
 def run(scripted, behaviour, use, **settings):

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from tests.rocketmq.wire.test_client import next_opaque, respond
+from tests.support.wire_servers import next_opaque, respond
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode
 from tidemark.rocketmq.wire.errors import BudgetError, RemotingError, RequestTimeoutError

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.rocketmq.snapshot.test_hostile_brokers import list_brokers, serve
+from tests.support.hostile_servers import list_brokers, serve
 from tidemark.rocketmq.collector import collect
 from tidemark.rocketmq.deep.broker_metrics import read_broker_metrics
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading

@@ -12,18 +12,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.rule_evaluation import evaluated_rules
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import HISTORY
 from spark.alerts.sources import SOURCES
+from tests.support.rules_by_name import named
 from tests.support.table_rows import NOON, frame, minute, minutes, snapshot_id
 from tidemark.alerting.rules.base import AppliedRule
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.alerting.rules.model import NUMBERS, Rule
+from tidemark.alerting.rules.model import NUMBERS
 from tidemark.lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables.alerting import ALERTS
@@ -31,19 +31,38 @@ from tidemark.lake.tables.progress import GROUPS
 from tidemark.lake.tables.progress import TOPICS as TOPICS_TABLE
 from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 
+BOUNDS = {
+    name: (named(kind, threshold, name=name, **other), above, below, bound)
+    for name, kind, threshold, other, above, below, bound in [
+        ("lag", "lag", 10, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
+        ("alone", "nobody_online", None, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
+        ("late", "delay", 60, {}, {"delay_ms": 90_000}, {"delay_ms": 30_000}, "lower"),
+        (
+            "waits",
+            "ready_delay",
+            60,
+            {},
+            {"ready_delay_ms": 90_000},
+            {"ready_delay_ms": 9},
+            "lower",
+        ),
+        (
+            *("small", "lag", 10, {"min_messages": 30}),
+            *({"readable_lag": 40}, {"readable_lag": 20}, "lower"),
+        ),
+        ("soon", "soon_lost", 60, {}, {"loss_in_seconds": 30}, {"loss_in_seconds": 90}, "upper"),
+        (
+            *("column", "column", None, {"column": "lag", "above": 10}),
+            *({"lag": 20}, {"lag": 3}, "lower"),
+        ),
+    ]
+}
+"""Rules, each with numbers of which it is true, numbers of which it is untrue where they are no
+bounds, and what the value of the first is where they are."""
+
 pytestmark = pytest.mark.spark
 
 Frames = dict[str, DataFrame]
-
-_RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
-
-
-def named(kind: str, threshold: Any = None, name: str = "", **other: Any) -> list[AppliedRule]:
-    """A rule as it would be read from a file, and its overrides."""
-    limit = {} if threshold is None else {"threshold": threshold}
-    return _RULE.validate_python(
-        {"name": name or kind, "kind": kind} | limit | other
-    ).applied_rules()
 
 
 READY_MADE = evaluated_rules(load_rules(DEFAULT_RULES))
@@ -215,36 +234,6 @@ def test_unknown_queues_decide_no_rule_wrongly(
     subjects = spark.createDataFrame(pairs, _SUBJECTS)
     collected = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
     assert {(row.snapshot_id, row.rule): row.holds for row in collected} == expected
-
-
-BOUNDS = {
-    name: (named(kind, threshold, name=name, **other), above, below, bound)
-    for name, kind, threshold, other, above, below, bound in [
-        ("lag", "lag", 10, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
-        ("alone", "nobody_online", None, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
-        ("late", "delay", 60, {}, {"delay_ms": 90_000}, {"delay_ms": 30_000}, "lower"),
-        (
-            "waits",
-            "ready_delay",
-            60,
-            {},
-            {"ready_delay_ms": 90_000},
-            {"ready_delay_ms": 9},
-            "lower",
-        ),
-        (
-            *("small", "lag", 10, {"min_messages": 30}),
-            *({"readable_lag": 40}, {"readable_lag": 20}, "lower"),
-        ),
-        ("soon", "soon_lost", 60, {}, {"loss_in_seconds": 30}, {"loss_in_seconds": 90}, "upper"),
-        (
-            *("column", "column", None, {"column": "lag", "above": 10}),
-            *({"lag": 20}, {"lag": 3}, "lower"),
-        ),
-    ]
-}
-"""Rules, each with numbers of which it is true, numbers of which it is untrue where they are no
-bounds, and what the value of the first is where they are."""
 
 
 def test_a_bound_makes_no_rule_untrue(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.group_features import GROUP_FEATURES
-from tests.spark.alerts.test_evaluation import named
+from tests.support.rules_by_name import named
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 from tidemark.lake.tables import progress
 

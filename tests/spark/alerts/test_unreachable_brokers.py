@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
-from tests.spark.alerts.test_evaluation import named
+from tests.support.rules_by_name import named
 from tests.support.table_rows import frame, minutes, snapshot_id
 from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
 

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark.progress.assignments import expected_owners, ring
-from tests.rocketmq.test_allocation import random_cases
+from tests.support.allocation_cases import random_cases
 from tidemark.rocketmq.allocation import SELF_CONTAINED, allocate
 
 pytestmark = pytest.mark.spark
