@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.board.pages.test_lists import page, plain
 from tests.support import board_home
 from tests.support.board_home import CLUSTER
+from tests.support.page_texts import page, plain
 from tidemark.alerting.annotations import annotate, annotations
 from tidemark.lake.catalog import Lake
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from docs.generate.screenshots import AXE, FAULTS
-from tests.board.pages.test_quality import add_quarantined, add_results
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 from tests.support.browser import browser_page
+from tests.support.quality_rows import add_quarantined, add_results
 from tests.support.served import served
 from tidemark.alerting.delivery.silences import silences
 from tidemark.alerting.incidents.actions import one_incident

@@ -11,25 +11,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.board_home import CLUSTER, queue, rows_of
+from tests.support.live_boards import Live
 from tests.support.planned_groups import snapshot
-from tidemark.board.responses import ProblemError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress
-from tidemark.rocketmq.records import QueueOffset, Snapshot
+from tidemark.rocketmq.records import QueueOffset
 
 HTML = {"Accept": "text/html"}
-
-
-class Live:
-    """Stands for the snapshots of a reachable cluster."""
-
-    def __init__(self, taken: Snapshot) -> None:
-        self.taken = taken
-
-    async def of(self, name: str) -> Snapshot:
-        if name != CLUSTER:
-            raise ProblemError(404, f"{name!r} cannot be read from here")
-        return self.taken
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.board.test_now import Live
-from tests.live.test_allocation_plan import snapshot
 from tests.support.board_home import CLUSTER
 from tests.support.browser import browser_page
+from tests.support.live_boards import Live
+from tests.support.planned_groups import snapshot
 from tests.support.served import served
 from tidemark.board.application import application
 from tidemark.board.responses import ProblemError

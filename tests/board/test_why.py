@@ -13,9 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
-from tests.board.test_pages import form_of
-from tests.live.test_allocation_plan import snapshot
 from tests.support.board_home import CLUSTER, now, rows_of
+from tests.support.page_forms import form_of
+from tests.support.planned_groups import snapshot
 from tidemark.board import diagnoses
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application

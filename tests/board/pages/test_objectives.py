@@ -5,9 +5,9 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from tests.board.pages.test_lists import names, page, plain
 from tests.support import board_home
 from tests.support.board_home import add_snapshot, rows_of, snapshot_row
+from tests.support.page_texts import names, page, plain
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window, floor_hour
 from tidemark.lake.tables import progress, raw

@@ -5,7 +5,6 @@ A decision is as that of `tidemark quarantine`. The page says which numbers foll
 
 import json
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,39 +13,19 @@ from fastapi.testclient import TestClient
 
 from tests.board.conftest import BASE_URL
 from tests.support import board_home
-from tests.support.board_home import CLUSTER, add_snapshot, snapshot_id
+from tests.support.board_home import CLUSTER, add_snapshot
 from tests.support.page_texts import HTML, page, plain
+from tests.support.quality_rows import RUN, add_quarantined, add_results
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
-from tidemark.lake.decisions import decisions, quarantined_rows
-from tidemark.lake.tables import quality, raw
-
-RUN = "0f0c1b4e-run"
+from tidemark.lake.decisions import decisions
 
 
-def add_results(lake: Lake, at: datetime, *rows: Mapping[str, Any]) -> None:
-    """Adds results of a tick at an instant."""
-    given = {"table": "raw.topics", "severity": "warn", "run_id": RUN, "observed_at": at}
-    given |= {"window_start": at, "window_end": at, "elements": 10, "unexpected": 0}
-    names = quality.RESULTS.column_names
-    lake.append(quality.RESULTS, [{n: (given | dict(row)).get(n) for n in names} for row in rows])
-
-
-def add_quarantined(lake: Lake, at: datetime, *queues: int, loaded: bool = True) -> list[str]:
-    """Adds a quarantined row of each queue, with or without its raw row; returns their ids."""
-    names = raw.QUEUE_OFFSETS.column_names
-    own = {"snapshot_id": snapshot_id(at), "observed_at": at, "cluster": CLUSTER}
-    own |= {"broker": "broker-a", "topic": "orders", "max_offset": -1}
-    rows = [{name: (own | {"queue_id": queue}).get(name) for name in names} for queue in queues]
-    if loaded:
-        lake.append(raw.QUEUE_OFFSETS, rows)
-    texts = [json.dumps(row, default=lambda instant: instant.isoformat()) for row in rows]
-    about = {"observed_at": at, "table": "raw.queue_offsets", "reason": "max_offset_ge_0"}
-    about |= {"snapshot_id": snapshot_id(at)}
-    lake.append(quality.QUARANTINE, [about | {"row": text} for text in texts])
-    return [row.row_id for row in quarantined_rows(lake) if row.row in texts]
+@pytest.fixture
+def at(store: Store) -> datetime:
+    return store.newest.at[CLUSTER]
 
 
 def token_of(client: TestClient) -> str:
@@ -56,11 +35,6 @@ def token_of(client: TestClient) -> str:
 def decide(client: TestClient, **form: Any) -> Any:
     given = {"token": token_of(client), "reason": "the broker confirms it", "decision": "released"}
     return client.post("/quality/decide", data=given | form, headers=HTML, follow_redirects=False)
-
-
-@pytest.fixture
-def at(store: Store) -> datetime:
-    return store.newest.at[CLUSTER]
 
 
 def test_what_fails_says_what_was_expected_and_shows_rows(
