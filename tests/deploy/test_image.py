@@ -29,7 +29,8 @@ def locked(name: str) -> dict[str, str]:
 def needed() -> set[str]:
     """Every package that the project needs outside development, and what those need."""
     project = PROJECT["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["mcp"]]
     todo, entries = [Requirement(text) for text in wanted], set()
     seen: set[tuple[str, str]] = set()
     while todo:

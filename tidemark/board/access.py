@@ -92,11 +92,12 @@ def _name(host: str) -> str:
 OPEN_PATHS = ("/healthz",)
 """Paths that need no login, because they state only that the process is up."""
 
-READING = ("/preferences", "/api/v1/plan")
+READING = ("/preferences", "/api/v1/plan", "/mcp")
 """Paths of POST requests that read rights allow: they change nothing that others see."""
 
-ASKING = ("/live", "/plan")
-"""Pages that send requests to brokers, so no link on a foreign page may lead to them."""
+ASKING = ("/live", "/plan", "/mcp")
+"""Paths that send requests to brokers, or are for programs: no link on a foreign page may lead
+there."""
 
 ONCE = ("host", "origin", "authorization", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
 """Headers that decide rights and must occur once: a proxy may read another one than the board."""

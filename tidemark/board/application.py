@@ -164,6 +164,8 @@ def application(
     person: str = "somebody",
     limits: Limits = Limits(),  # noqa: B008 - it is frozen
     dagster_url: str = "",
+    *,
+    serves_agents: bool = False,
 ) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
@@ -175,6 +177,7 @@ def application(
         person: recorded with actions where no login is needed.
         limits: bounds of a request.
         dagster_url: public address of Dagster's web server; empty where none is known.
+        serves_agents: whether agents get their tools at ``/mcp``; it needs the extra ``mcp``.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
@@ -216,6 +219,10 @@ def application(
     app.add_middleware(HeadMiddleware)
     app.add_middleware(LimitsMiddleware, limits=limits)
     _include_routes(app)
+    if serves_agents:
+        from tidemark.board import agents  # its packages are an extra
+
+        agents.mount(app, agents.server(store, app.state.live), limits.body)
     _handle_failures(app)
     return app
 

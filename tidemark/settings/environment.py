@@ -299,6 +299,9 @@ class Settings(BaseSettings):
     serve_actors: str = _setting(
         "", "Names in that header that may act, separated by blanks; * for all."
     )
+    serve_mcp: bool = _setting(
+        False, "Whether the board serves tools for agents at /mcp; it needs the extra mcp."
+    )
     webserver_hosts: str = _setting(
         "",
         "Names by which browsers reach Dagster's pages, separated by blanks; loopback and "

@@ -73,6 +73,7 @@ NAMES = tuple(
         "SERVE_PROXIES",
         "SERVE_HOSTS",
         "SERVE_ACTORS",
+        "SERVE_MCP",
         "WEBSERVER_HOSTS",
         "DEBUG",
         "IVY_SETTINGS",

@@ -3,6 +3,7 @@
 import getpass
 import socket
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,10 +64,25 @@ def serve(
         lambda: configured(basics.home, basics.namesrv, basics.cluster, basics.clusters),
         me(),
         dagster_url=invoked.settings.dagster_url,
+        serves_agents=_serves_agents(invoked.settings.serve_mcp),
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
     with suppress(KeyboardInterrupt):
         server(board).run(sockets=[listening])
+
+
+def _serves_agents(wanted: bool) -> bool:
+    """Return whether agents get their tools.
+
+    Raises:
+        CommandError: they are wanted, and the package of the protocol is missing.
+    """
+    if wanted and find_spec("mcp") is None:
+        raise CommandError(
+            "TIDEMARK_SERVE_MCP: the package mcp is missing; install tidemark with the extra mcp, "
+            "or unset the variable"
+        )
+    return wanted
 
 
 def _listening(host: str, port: int) -> socket.socket:
