@@ -1,8 +1,15 @@
 """`tidemark serve`: a failure to listen is one line."""
 
 import socket
+import subprocess
+import time
+
+import httpx2
+import pytest
 
 from tests.support.commands import output_of
+from tests.support.homes import TIDEMARK, environment
+from tidemark.lab.layout import free_port_base
 from tidemark.settings.home import Home
 
 
@@ -13,3 +20,28 @@ def test_an_address_in_use_is_one_line(tmp_path) -> None:
         line = output_of(Home.of(tmp_path), "serve", "--port", port, code=1)
     assert len(line.splitlines()) == 1
     assert f"--port {port}" in line and "in use" in line and "give another --port" in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on", [True, False])
+def test_agents_are_served_where_the_setting_allows_it(tmp_path, on) -> None:
+    home, port = Home.of(tmp_path), free_port_base()
+    settings = {"TIDEMARK_SERVE_MCP": "on" if on else "off"}
+    command = [str(TIDEMARK), "serve", "--port", str(port)]
+    with subprocess.Popen(command, env=environment(home, **settings)) as process:
+        try:
+            assert process.poll() is None
+            deadline = time.monotonic() + 60
+            while not _responds(port) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            response = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={})
+            assert (response.status_code != 404) is on
+        finally:
+            process.terminate()
+
+
+def _responds(port: int) -> bool:
+    try:
+        return httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    except httpx2.TransportError:
+        return False
