@@ -5,11 +5,13 @@ every group of the workload and measures whole processes from outside, in turns,
 drift:
 
 * `tidemark lag` against `mqadmin consumerProgress`, pair by pair;
-* a tick that starts a Spark of its own, and ticks on the warm engine, with the time per stage.
+* a tick that starts a Spark of its own, and ticks on the warm engine, with the time per stage;
+* where ``eatmydata`` is installed, ticks whose files it keeps from being synced, in turns.
 """
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -92,12 +94,19 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     run_services.up(Settings(home=home))
     _row("engine start, s", [time.monotonic() - started])
     _row("first tick on the engine, s", [_tick(environment)])
-    walls, steps = [], []
+    unsynced = shutil.which("eatmydata")
+    walls, steps, extra = [], [], []
     for _ in range(rounds):
         walls.append(_tick(environment))
         steps.append(step_seconds())
+        if unsynced:
+            extra.append(walls[-1] - _seconds([unsynced, str(TIDEMARK), "tick"], environment))
     _row("tick on the warm engine, s", walls)
     _stages("  ", steps, walls)
+    if extra:
+        _row("a tick less the next one, not synced, s", extra)
+    else:
+        sys.stdout.write("without eatmydata, the cost of syncing files is not measured\n")
 
 
 def stage_seconds(steps: Mapping[str, float], prefixes: tuple[str, ...]) -> float:
