@@ -47,7 +47,7 @@ def test_the_least_budget_comes_first_and_numbers_have_units(
     within = "on-time 99.5 % of 30 d within"
     assert f"missed orders {within} 30 s -11% 4 h of 3 h 36 m 14.4 0.2 2 h" in shown
     assert f"behind orders {within} 1,000 messages 50% 54 m of 3 h 36 m – 0.2 2 h" in shown
-    assert "missed 1 used faster than they last 1 Objectives 3" in shown
+    assert "missed 1 burning too fast 1 Objectives 3" in shown
 
 
 def test_the_newest_hour_of_each_counts(client: TestClient, filled: Lake) -> None:
