@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tidemark.cli.supervision import SIGNALS
 
 COMMAND = """
 import subprocess, sys, time
@@ -39,9 +42,9 @@ sys.exit(code)
 NAME = "TEST_SUPERVISION"
 
 
-def started(name: Path, *arguments: str) -> subprocess.Popen[str]:
+def started(name: Path, *arguments: str, by: Sequence[str] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments],
+        [*by, sys.executable, "-c", COMMAND, *arguments],
         env=os.environ | {NAME: str(name)},
         stdout=subprocess.PIPE,
         text=True,
@@ -61,7 +64,7 @@ def left(name: Path) -> list[psutil.Process]:
     return result
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("times", [1, 10])
 def test_a_signal_ends_whatever_was_started(number: int, times: int, tmp_path: Path) -> None:
     process = started(tmp_path)
@@ -75,6 +78,26 @@ def test_a_signal_ends_whatever_was_started(number: int, times: int, tmp_path: P
     assert lines == ["stopping, which takes seconds", "no process is left"]
     assert process.wait() == 0, "a work without an end succeeds when it is ended"
     assert left(tmp_path) == []
+
+
+def test_nothing_is_left_where_nobody_reads_the_report(tmp_path: Path) -> None:
+    """As in ``demo | tee log``: Ctrl-C ends `tee` first."""
+    process = started(tmp_path)
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n"
+    process.stdout.close()
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    assert left(tmp_path) == []
+
+
+def test_a_hangup_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
+    process = started(tmp_path, "soon", by=["nohup"])
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGHUP)
+    assert process.stdout.read().splitlines()[-1] == "no process is left"
+    assert process.wait() == 7, "the work ended by itself"
 
 
 def test_work_that_ends_by_itself_keeps_its_code_and_leaves_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psutil
@@ -18,8 +18,8 @@ KILL_SECONDS = 30.0
 CHECK_SECONDS = 0.2
 """Time between two looks at what is left."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""They end the command: Ctrl-C, a service manager, and a terminal that is closed."""
+SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+"""They end the command: Ctrl-C, Ctrl-\\, a service manager, and a terminal that is closed."""
 
 INTERRUPTED = 130
 
@@ -34,7 +34,8 @@ def supervise(report: Report, *, is_endless: bool) -> int | None:
     This process does nothing else, so no signal finds it in the middle of something: it never
     handles one, but looks whether there was one. It adopts what loses its parent, so that each
     process that the work starts, in whatever session, stays a descendant. All are ended when the
-    work ends or a signal comes, however many more come.
+    work ends or a signal comes, however many more come, and whether or not anyone reads the report.
+    A hangup that is ignored, as under ``nohup``, ends nothing.
 
     Args:
         report: called with what is left at the end, which is looked for and not assumed.
@@ -45,19 +46,24 @@ def supervise(report: Report, *, is_endless: bool) -> int | None:
     """
     with suppress(AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how the work ended
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    ends = [number for number in SIGNALS if not (is_kept and number == signal.SIGHUP)]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     pid = os.fork()
     if pid == 0:
         os.setsid()  # a terminal signals its session
-        for number in SIGNALS:
+        for number in ends:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before - set(SIGNALS))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before - set(ends))
         return None
-    code = _wait(pid)
-    report("stopping, which takes seconds")
+    code = _wait(pid, ends)
+    with suppress(OSError):  # the terminal or the reader of a pipe may have gone first
+        report("stopping, which takes seconds")
     left = end_descendants()
     shown = ", ".join(f"{process.pid} ({_program(process)})" for process in left)
-    report(f"these processes are left: {shown}" if left else "no process is left")
+    with suppress(OSError):
+        report(f"these processes are left: {shown}" if left else "no process is left")
     if code is None:
         code = 0 if is_endless else INTERRUPTED
     return 1 if left else code
@@ -67,32 +73,31 @@ def end_descendants() -> list[psutil.Process]:
     """End all descendants of this process; return those that cannot be ended."""
     kill_from = time.monotonic() + TERM_SECONDS
     until = kill_from + KILL_SECONDS
-    told: set[psutil.Process] = set()
+    terminated: set[psutil.Process] = set()
     while left := _descendants():
         now = time.monotonic()
         if now > until:
             break
         for process in left:
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error):  # ended meanwhile, or of another user
                 if now > kill_from:
                     process.kill()
-                elif process not in told:
+                elif process not in terminated:
                     process.terminate()
                     process.resume()  # a stopped process handles a signal when it goes on
-        told.update(left)
+        terminated.update(left)
         time.sleep(CHECK_SECONDS)
     return left
 
 
-def _wait(pid: int) -> int | None:
+def _wait(pid: int, signals: Iterable[int]) -> int | None:
     """Return the exit code of a child, None where a signal came first."""
-    while True:
-        if signal.sigtimedwait(SIGNALS, CHECK_SECONDS) is not None:
-            return None
-        ended, status = os.waitpid(-1, os.WNOHANG)  # adopted ones too, which would stay zombies
-        if ended == pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+    while signal.sigtimedwait(signals, CHECK_SECONDS) is None:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # adopted ones too, which stay zombies else
+            if ended[0] == pid:
+                code = os.waitstatus_to_exitcode(ended[1])
+                return code if code >= 0 else 128 - code
+    return None
 
 
 def _descendants() -> list[psutil.Process]:
