@@ -130,7 +130,8 @@ def test_a_tick_waits_for_the_run_of_another_host(hosts, database):
 
 def test_a_silence_of_one_host_holds_on_all(hosts):
     first, second = hosts
-    first.run("incidents", "silence", "--for", "1h", "--topic", "orders", "--author", "eve")
+    wanted = ("--for", "1h", "--topic", "orders", "--author", "eve", "--comment", "upgrade")
+    first.run("incidents", "silence", *wanted)
     (item,) = json.loads(second.run("incidents", "silences", "--format", "json"))
     assert item["author"] == "eve"
     second.run("incidents", "unsilence", item["silence_id"])

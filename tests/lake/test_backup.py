@@ -45,7 +45,7 @@ def filled(lake, monkeypatch):
     hour = Window(START, START + HOUR)
     lake.replace(raw.TOPICS, hour, lake.read(raw.TOPICS, hour))
     put(lake.home, START, PAST[5:6])
-    silence(lake.shared, {"topic": ("x",)}, datetime.now(UTC) + timedelta(days=1), "eve")
+    silence(lake.shared, {"topic": ("x",)}, datetime.now(UTC) + timedelta(days=1), "eve", "why")
     (lake.home.path / "clusters.yaml").write_text("clusters: []\n")
     with dg.DagsterInstance.from_config(str(prepare(lake.home))) as instance:
         instance.add_run(
@@ -165,7 +165,7 @@ def test_what_was_done_since_outlives_a_second_restore(filled, tmp_path):
     again = Lake(filled.home)
     restore(again, tmp_path / "copy")
     until = datetime.now(UTC) + timedelta(days=1)
-    silence(again.shared, {"topic": ("y",)}, until, "eve")
+    silence(again.shared, {"topic": ("y",)}, until, "eve", "why")
     (filled.home.path / "clusters.yaml").write_text("clusters: [] # mine\n")
     before = contents(again)
     lines = []

@@ -24,7 +24,7 @@ from tidemark.host.postgresql import PostgresqlState
 
 def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
     made = silence(
-        lake.shared, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", now=NOON
+        lake.shared, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", "why", now=NOON
     )
     assert silences(lake.shared.state) == [made]
     other = incident(("FIRING", 0), group="audit")
@@ -49,26 +49,28 @@ def test_who_ends_a_silence_and_why_is_kept(lake):
     for other in (made.silence_id, "none"):
         with pytest.raises(SilenceError, match="no silence"):
             unsilence(lake.shared, other, "bob", now=minute(30))
-    silence(lake.shared, {"topic": ("o*",)}, minute(99), "eve", now=minute(30))
+    silence(lake.shared, {"topic": ("o*",)}, minute(99), "eve", "why", now=minute(30))
     assert ended in silences(lake.shared.state)
     late = minute(20) + KEPT
-    silence(lake.shared, {"topic": ("o*",)}, late + KEPT, "eve", now=late)
+    silence(lake.shared, {"topic": ("o*",)}, late + KEPT, "eve", "why", now=late)
     assert ended not in silences(lake.shared.state)
 
 
 def test_a_silence_of_an_older_version_is_read(lake):
-    made = silence(lake.shared, {"topic": ("o*",)}, minute(60), "eve", now=NOON)
+    made = silence(lake.shared, {"topic": ("o*",)}, minute(60), "eve", "why", now=NOON)
     file = lake.home.path / "silences.json"
     (row,) = json.loads(file.read_text())
     file.write_text(json.dumps([{k: v for k, v in row.items() if not k.startswith("end")}]))
     assert silences(lake.shared.state) == [made]
 
 
-def test_a_silence_needs_a_match_and_a_future_end(lake):
+def test_a_silence_needs_a_match_a_reason_and_a_future_end(lake):
     with pytest.raises(SilenceError, match="name what to silence"):
-        silence(lake.shared, {}, minute(60), "eve", now=NOON)
+        silence(lake.shared, {}, minute(60), "eve", "why", now=NOON)
+    with pytest.raises(SilenceError, match="why it is silenced is wanted"):
+        silence(lake.shared, {"rule": ("lag",)}, minute(60), "eve", " ", now=NOON)
     with pytest.raises(SilenceError, match="has ended already"):
-        silence(lake.shared, {"rule": ("lag",)}, minute(-1), "eve", now=NOON)
+        silence(lake.shared, {"rule": ("lag",)}, minute(-1), "eve", "why", now=NOON)
     lake.home.make()
     (lake.home.path / "silences.json").write_text("{")
     with pytest.raises(SilenceError, match="cannot be read"):
@@ -77,7 +79,7 @@ def test_a_silence_needs_a_match_and_a_future_end(lake):
 
 def test_an_instant_that_a_person_wrote_without_a_zone_is_utc(lake):
     """Nothing was notified any more: it cannot be compared with the present."""
-    made = silence(lake.shared, {"rule": ("lag",)}, minute(60), "eve", now=NOON)
+    made = silence(lake.shared, {"rule": ("lag",)}, minute(60), "eve", "why", now=NOON)
     file = lake.home.path / "silences.json"
     file.write_text(file.read_text().replace("+00:00", ""))
     assert silences(lake.shared.state) == [made]
@@ -86,7 +88,7 @@ def test_an_instant_that_a_person_wrote_without_a_zone_is_utc(lake):
 def test_a_silence_has_texts_that_can_be_shown(lake):
     """Bytes of a command line that are no UTF-8 arrive as halves of characters."""
     for wrong in ({"author": "\udcff"}, {"comment": "\udcff"}, {"match": {"topic": ("\udcff",)}}):
-        given = {"match": {"topic": ("t",)}, "author": "eve", "comment": ""} | wrong
+        given = {"match": {"topic": ("t",)}, "author": "eve", "comment": "why"} | wrong
         with pytest.raises(SilenceError, match="is no text"):
             silence(lake.shared, until=minute(60), now=NOON, **given)
     assert silences(lake.shared.state) == []

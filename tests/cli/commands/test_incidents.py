@@ -36,7 +36,8 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     assert all(row["muted"].startswith("silenced by eve until") for row in rows)
     (listed,) = json.loads(output_of(home, "incidents", "silences", "--format", "json"))
     assert (listed["silence_id"], listed["match"]) == (silence_id, "consumer_group=aa*")
-    output_of(home, "incidents", "silence", "--for", "1h", "--broker", "broker-b", "--broker", "c*")
+    brokers = ("--broker", "broker-b", "--broker", "c*", "--comment", "why")
+    output_of(home, "incidents", "silence", "--for", "1h", *brokers)
     broker = json.loads(output_of(home, "incidents", "silences", "--format", "json"))[0]
     assert broker["match"] == "broker=broker-b|c*"
     output_of(home, "incidents", "unsilence", broker["silence_id"])
@@ -110,6 +111,7 @@ def test_maintenance_is_planned_ahead(home, lake):
         (("close", "old3"), 1, "incident old3 is RESOLVED already"),
         (("unsilence", "nope"), 1, "no silence 'nope'"),
         (("silence", "--for", "2h"), 2, "name what to silence"),
+        (("silence", "--for", "2h", "--rule", "x"), 2, "comment: why it is silenced is wanted"),
         (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),
         (
             ("silence", "--from", "9999-12-31", "--for", "2d", "--rule", "x"),
@@ -124,7 +126,8 @@ def test_bad_use_is_one_line(home, arguments, code, line):
 
 def test_silences_that_cannot_be_read_are_no_bad_use(home):
     (home.path / "silences.json").write_text("{")
-    for arguments in (["silence", "--for", "1h", "--rule", "x"], ["unsilence", "a"]):
+    silence = ["silence", "--for", "1h", "--rule", "x", "--comment", "why"]
+    for arguments in (silence, ["unsilence", "a"]):
         line = output_of(home, "incidents", *arguments, code=1)
         assert "silences.json: cannot be read" in line and "Usage" not in line
 

@@ -57,7 +57,7 @@ class Silence:
         match: column (`COLUMNS`) to globs; all columns must match.
         until: when it ends, UTC.
         author: the person who made it.
-        comment: the reason; may be empty.
+        comment: the reason; empty in those of versions that did not require one.
         created_at: when it was made, UTC.
         starts_at: when it starts, UTC; None = when it was made.
         ended_by: the person who ended it before its time; None = it was not ended early.
@@ -111,7 +111,7 @@ def silence(
     match: Mapping[str, tuple[str, ...]],
     until: datetime,
     author: str,
-    comment: str = "",
+    comment: str,
     now: datetime | None = None,
     starts_at: datetime | None = None,
 ) -> Silence:
@@ -122,17 +122,19 @@ def silence(
         match: column (`COLUMNS`) to globs; all columns must match.
         until: when it ends.
         author: the person who makes it.
-        comment: the reason; may be empty.
+        comment: the reason.
         now: the present, None = by the clock.
         starts_at: when it starts, for maintenance that is planned ahead; None = now.
 
     Raises:
-        SilenceError: it matches every incident, would have ended already, ends before it starts, or
-            has a text that cannot be shown.
+        SilenceError: it has no reason, matches every incident, would have ended already, ends
+            before it starts, or has a text that cannot be shown.
     """
     now = now or datetime.now(UTC)
     globs = [glob for given in match.values() for glob in given]
     _require_unicode(author, comment, *globs)
+    if not comment.strip():
+        raise SilenceError("comment: why it is silenced is wanted, in words")
     if len(globs) > MOST_GLOBS or any(len(glob) > LONGEST_GLOB for glob in globs):
         raise SilenceError(
             f"a silence has at most {MOST_GLOBS} globs of at most {LONGEST_GLOB} characters"

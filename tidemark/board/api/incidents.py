@@ -216,8 +216,6 @@ def silenced(
     """
     from tidemark.board.dependencies import instant_of
 
-    if not comment.strip():
-        raise ProblemError(400, "comment: why it is silenced is wanted, in words")
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))

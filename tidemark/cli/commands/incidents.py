@@ -152,7 +152,7 @@ def silence(
     topic: Glob = None,
     broker: Glob = None,
     author: Annotated[str, typer.Option(help="Who makes the silence.")] = "",
-    comment: Annotated[str, typer.Option(help="Why.")] = "",
+    comment: Annotated[str, typer.Option(help="Why; required.")] = "",
     start: Annotated[
         str, typer.Option("--from", help="When it starts, ISO 8601; UTC without a zone.")
     ] = "",
