@@ -42,7 +42,7 @@ def test_another_command_of_that_name_on_path_is_not_it(
     other = tmp_path / "tidemark"
     other.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert here() == str(SCRIPT)
+    assert (here(), elsewhere()) == (str(SCRIPT), str(SCRIPT))
 
 
 def test_only_calls_of_the_command_change() -> None:

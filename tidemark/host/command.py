@@ -20,11 +20,7 @@ def here() -> str:
     script = Path(sys.argv[0])
     if script.name != _NAME:
         script = _script()
-    found = shutil.which(_NAME)
-    with suppress(OSError):
-        if found and Path(found).samefile(script):
-            return _NAME
-    return shlex.quote(str(script))
+    return _NAME if _is_on_path(script) else shlex.quote(str(script))
 
 
 def elsewhere() -> str:
@@ -32,8 +28,7 @@ def elsewhere() -> str:
 
     A virtual environment is on PATH only in shells that have activated it.
     """
-    found = shutil.which(_NAME)
-    if found and "VIRTUAL_ENV" not in os.environ:
+    if "VIRTUAL_ENV" not in os.environ and _is_on_path(_script()):
         return _NAME
     return shlex.quote(str(_script()))
 
@@ -41,6 +36,14 @@ def elsewhere() -> str:
 def pasteable(text: str, command: str) -> str:
     """Return a text with its calls of the command as a shell finds it, by `here` or `elsewhere`."""
     return _CALL.sub(lambda _: f"{command} ", text)
+
+
+def _is_on_path(script: Path) -> bool:
+    """Return whether the shell finds this command, and not that of another installation."""
+    first = shutil.which(_NAME)
+    with suppress(OSError):
+        return first is not None and Path(first).samefile(script)
+    return False
 
 
 def _script() -> Path:

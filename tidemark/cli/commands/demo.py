@@ -9,7 +9,7 @@ from tidemark.cli.invocation import invocation
 app = typer.Typer()
 
 FIRST = (
-    "a RocketMQ cluster with consumers in trouble, watched for real: about 1 minute to the first "
+    "a RocketMQ cluster with consumers in trouble, watched for real: 1 to 2 minutes to the first "
     "computed numbers, 4 GB of memory; jars that are missing are downloaded once, 0.5 GB. "
     "Ctrl-C ends it"
 )
