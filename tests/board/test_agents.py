@@ -39,7 +39,7 @@ def address(lake: Lake) -> Iterator[str]:
 
 
 def talk(address: str, work: Callable[[Client], Any], token: str = "") -> Any:
-    """What a client gets."""
+    """Return the result that a client gets."""
 
     async def main() -> Any:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

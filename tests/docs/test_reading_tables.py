@@ -33,7 +33,7 @@ def test_an_example_prints_the_rows(example: str, lake: Lake) -> None:
 
 
 def test_another_name_of_the_catalog_shows_nothing(lake: Lake) -> None:
-    """Which is why the page states the name."""
+    """The page therefore states the name."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     uri = f"sqlite:///{lake.home.catalog}"

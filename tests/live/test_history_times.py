@@ -99,7 +99,7 @@ def write(home: Home, empty_lake: Lake) -> Callable[..., int]:
     return lambda *rows: copied(empty_lake, home).append(TABLES["progress.timeline"], list(rows))
 
 
-def found(home: Home, taken: Snapshot, limits: Limits = PATIENT) -> dict[str, StoreTime]:
+def times_of(home: Home, taken: Snapshot, limits: Limits = PATIENT) -> dict[str, StoreTime]:
     times = read(CatalogConfig.of(home), taken, list(undated(taken)), limits)
     return {key.topic: time for key, time in times.known.items()}
 
@@ -112,7 +112,7 @@ def test_messages_are_dated_by_the_step_they_came_in(home, write):
     # 100 messages each 10 minutes; message 149 is the 50th of 100 between two observations.
     grown = [(40, 0), (30, 100), (20, 200), (10, 300)]
     write(*timeline("old", grown), *timeline("new", grown))
-    assert found(home, snapshot(old=(149, 400), new=(349, 400), none=(1, 9))) == {
+    assert times_of(home, snapshot(old=(149, 400), new=(349, 400), none=(1, 9))) == {
         "old": interpolated(25, 10),
         "new": interpolated(5, 10),
     }
@@ -120,7 +120,7 @@ def test_messages_are_dated_by_the_step_they_came_in(home, write):
 
 def test_messages_older_than_the_history_have_a_bound(home, write):
     write(*timeline("t", [(40, 100), (30, 200)]), *timeline("u", [(9, 50)], begins=True))
-    assert found(home, snapshot(t=(50, 200), u=(20, 50))) == {
+    assert times_of(home, snapshot(t=(50, 200), u=(20, 50))) == {
         "t": StoreTime(ago(30), "at_least", None),
         "u": StoreTime(ago(9), "at_least", None),
     }
@@ -149,7 +149,7 @@ def test_what_snapshots_learned_of_the_same_message_stays(home, empty_lake):
     ]
     lake.append(TABLES["progress.queues"], rows)
     taken = snapshot(**{row["topic"]: (50, 300) for row in rows})
-    assert found(home, taken) == {
+    assert times_of(home, taken) == {
         "exact": StoreTime(ago(70), "exact", 0),
         "bound": StoreTime(ago(90), "at_least", None),
     }
@@ -162,7 +162,7 @@ def test_nothing_before_a_fall_dates_a_message(home, write):
         # Recreated since the last observation.
         *timeline("now", [(50, 10), (40, 1000)]),
     )
-    assert found(home, snapshot(past=(29, 100), now=(29, 60))) == {
+    assert times_of(home, snapshot(past=(29, 100), now=(29, 60))) == {
         "past": interpolated(30, 20),
         "now": interpolated(20, 40),
     }
@@ -171,20 +171,20 @@ def test_nothing_before_a_fall_dates_a_message(home, write):
 def test_old_spans_are_read_until_a_message_is_found(home, write):
     day = 24 * 60
     write(*timeline("t", [(2 * day, 0), (2 * day - 10, 100), (30, 200)]))
-    assert found(home, snapshot(t=(49, 300))) == {"t": interpolated(2 * day - 5, 10)}
+    assert times_of(home, snapshot(t=(49, 300))) == {"t": interpolated(2 * day - 5, 10)}
 
 
 def test_reading_stops_at_its_limits(home, write):
     write(*timeline("t", [(300, 0), (200, 100), (30, 200)]))
-    first_hour_only = found(home, snapshot(t=(49, 300)), Limits(rows=1, seconds=60.0))
+    first_hour_only = times_of(home, snapshot(t=(49, 300)), Limits(rows=1, seconds=60.0))
     assert first_hour_only == {} or first_hour_only["t"].source == "at_least"
-    assert found(home, snapshot(t=(49, 300)), Limits(rows=0, seconds=60.0)) == {}
+    assert times_of(home, snapshot(t=(49, 300)), Limits(rows=0, seconds=60.0)) == {}
 
 
 def test_other_clusters_are_no_history(home, write):
     rows = timeline("t", [(40, 0), (30, 100)])
     write(*(row | {"cluster": "other"} for row in rows))
-    assert found(home, snapshot(t=(49, 100))) == {}
+    assert times_of(home, snapshot(t=(49, 100))) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))

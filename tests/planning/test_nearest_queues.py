@@ -6,7 +6,7 @@ from tidemark.planning.nearest_queues import nearest_queues as yielded
 from tidemark.planning.run_plan import plan_run
 
 
-def found(lake, first, end):
+def nearest(lake, first, end):
     plan = plan_run(lake, window(first, end))
     return list(yielded(plan.known, plan.window))
 
@@ -14,11 +14,11 @@ def found(lake, first, end):
 def test_the_nearest_snapshot_of_the_broker_counts(lake):
     load(lake, snapshot(0), snapshot(4, ["b"]), snapshot(7), snapshot(5, cluster="other"))
     load(lake, of_files(5, "local_offsets", "a", "b"), of_files(5.5, "stats_log"))
-    assert found(lake, 5, 8) == [
+    assert nearest(lake, 5, 8) == [
         NearestQueues("local_offsets-5", "a", name(7)),
         NearestQueues("local_offsets-5", "b", name(4)),
     ]
-    assert found(lake, 5, 6) == [
+    assert nearest(lake, 5, 6) == [
         NearestQueues("local_offsets-5", "a", name(0)),
         NearestQueues("local_offsets-5", "b", name(4)),
     ]
@@ -28,9 +28,9 @@ def test_beyond_ten_minutes_nothing_is_near(lake):
     load(
         lake, snapshot(0), of_files(10, "local_offsets", "a"), of_files(10.1, "local_offsets", "a")
     )
-    assert found(lake, 10, 11) == [NearestQueues("local_offsets-10", "a", name(0))]
+    assert nearest(lake, 10, 11) == [NearestQueues("local_offsets-10", "a", name(0))]
 
 
 def test_a_store_serves_too(lake):
     load(lake, snapshot(0), of_files(4, "store", "a"), of_files(5, "local_offsets", "a"))
-    assert found(lake, 5, 6) == [NearestQueues("local_offsets-5", "a", "store-4")]
+    assert nearest(lake, 5, 6) == [NearestQueues("local_offsets-5", "a", "store-4")]

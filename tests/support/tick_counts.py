@@ -50,5 +50,5 @@ def _commits(lake: Lake) -> int:
 
 
 if __name__ == "__main__":
-    for found in counts(Settings.read()):
-        sys.stdout.write(json.dumps(found) + "\n")
+    for count in counts(Settings.read()):
+        sys.stdout.write(json.dumps(count) + "\n")

@@ -84,10 +84,10 @@ def query_parameters(route: APIRoute) -> frozenset[str]:
 def part_of(name: str) -> Callable[..., Awaitable[str]]:
     """Return a dependency that gives a part of the address as it was written."""
 
-    async def found(value: Annotated[str, Path(alias=name)]) -> str:
+    async def written(value: Annotated[str, Path(alias=name)]) -> str:
         return part(value)
 
-    return found
+    return written
 
 
 def known_cluster(request: Request, store: "TheStore", cluster: Annotated[str, Path()]) -> str:

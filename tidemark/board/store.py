@@ -69,7 +69,7 @@ class Store:
         self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
         # As long as their rows, which are forgotten when the tables change.
         self._past_trends: WeakKeyDictionary[PastRows, Trends] = WeakKeyDictionary()
-        # Of each list the points that were read last, and when a page last showed the newest ones.
+        # The points of each list that were read last, and when a page last showed the newest.
         self._points: dict[Listed, tuple[Mapping[str, datetime], Points]] = {}
         self._shown_at: dict[Listed, float] = {}
         self._reading_points = threading.Lock()

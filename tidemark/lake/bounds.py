@@ -111,7 +111,7 @@ MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in mar
 """The boolean columns of groups."""
 
 ALL_MARKS = (*MARKS, *_OLDEST)
-"""Those of topics, too."""
+"""Marks of columns of all tables, topics too."""
 
 SETTLED: Mapping[str, str] = {
     "lag_is_lower_bound": "acknowledged",

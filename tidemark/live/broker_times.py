@@ -220,7 +220,7 @@ async def _requested(
                 problems=problems,
                 address=masters[broker],
                 observed_at=snapshot.observed_at,
-                found=store_times,
+                times=store_times,
                 wanted=items,
                 clock_is_known=broker in known,
             )
@@ -249,7 +249,7 @@ class _BrokerReader:
     problems: Problems
     address: str
     observed_at: datetime
-    found: StoreTimes
+    times: StoreTimes
     wanted: list[Unconsumed]
     clock_is_known: bool = False
     left_out: int = 0
@@ -292,7 +292,7 @@ class _BrokerReader:
             spans, at, _ = await timed_spans(self.client, self.address, NEVER_CONSUMES, topic)
             now = next((span.broker_now for span in spans.values() if span.broker_now), None)
             if now:
-                self.found.clock_ahead[self.wanted[0].row.broker] = now - at
+                self.times.clock_ahead[self.wanted[0].row.broker] = now - at
 
     async def _date(self, pair: Pair, ages: Ages) -> None:
         with self.problems:
@@ -325,17 +325,17 @@ class _BrokerReader:
         earliest, latest = first.get(key), second.get(key)
         now = self._advanced_to(item, offsets)
         if now is not None and (earliest or latest or now >= item.offsets.stop):
-            self.found.advanced[key] = min(now, item.offsets.stop)
+            self.times.advanced[key] = min(now, item.offsets.stop)
             if now >= item.offsets.stop:
                 return
-            self.found.known[key] = _between(earliest, latest, self.observed_at)
+            self.times.known[key] = _between(earliest, latest, self.observed_at)
         elif earliest and offsets is None:
-            self.found.known[key] = StoreTime(earliest.at, DelaySource.AT_LEAST, None)
+            self.times.known[key] = StoreTime(earliest.at, DelaySource.AT_LEAST, None)
         elif earliest:
             pair = OffsetKey(row.topic, row.consumer_group)
             # A group that was rewound meanwhile is left as the snapshot saw it.
             if (offsets or {}).get(pair, {}).get(row.queue_id) == row.consumer_offset:
-                self.found.known[key] = earliest
+                self.times.known[key] = earliest
 
 
 def _between(

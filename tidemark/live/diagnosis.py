@@ -1,4 +1,4 @@
-"""What a group does right now: the stacks of its consume threads, and the messages it stands at.
+"""The present work of a group: the stacks of its consume threads, and the messages it stands at.
 
 One snapshot names the members and the queues; further requests are few and bounded. Nothing here
 retries or guesses: a member without stacks, or a queue without a message, has an outcome that
@@ -99,7 +99,7 @@ class FirstMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """What a group did at an instant.
+    """The work of a group at an instant.
 
     Attributes:
         cluster: the cluster.

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that a word is near to; None where none is, or it is known itself."""
     words = list(known)
-    found = [] if word in words else get_close_matches(word, words, n=1)
-    return found[0] if found else None
+    near = [] if word in words else get_close_matches(word, words, n=1)
+    return near[0] if near else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

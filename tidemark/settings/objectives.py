@@ -31,7 +31,7 @@ LONGEST_DAYS = 90
 
 
 class Measure(StrEnum):
-    """What an objective bounds, by its name in the file and in tables."""
+    """The number that an objective bounds, by its name in the file and in tables."""
 
     DELAY = "delay"
     LAG = "lag"

@@ -148,6 +148,6 @@ def test_rows_of_the_api_are_sorted_and_filtered(client: TestClient, filled: Lak
     at = _next()
     topics = [dead(name, at, number) for number, name in enumerate(("a", "b", "ab"), 1)]
     write(filled, topics, at=at)
-    found = items(client, "?sort=-messages&q=a")
-    assert [row["consumer_group"] for row in found] == ["ab", "a"]
+    listed = items(client, "?sort=-messages&q=a")
+    assert [row["consumer_group"] for row in listed] == ["ab", "a"]
     assert client.get("/api/v1/dead-letters?sort=colour").status_code == 400

@@ -52,7 +52,7 @@ def body(value):
 
 
 @pytest.mark.parametrize(
-    ("decode", "found"),
+    ("decode", "name"),
     [
         (decode_topic_configs, {"topicConfigTable": {LONG: TOPIC}}),
         (decode_subscription_groups, {"subscriptionGroupTable": {LONG: {}}}),
@@ -65,9 +65,9 @@ def body(value):
         ),
     ],
 )
-def test_a_name_that_no_row_can_hold_is_refused(decode, found):
+def test_a_name_that_no_row_can_hold_is_refused(decode, name):
     with pytest.raises(ValueError, match=f"a name of {len(LONG)}|name of {len(LONG) + 2}"):
-        decode(body(found))
+        decode(body(name))
 
 
 def test_a_configured_name_that_no_row_can_hold_is_refused():

@@ -69,7 +69,7 @@ class Rates:
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """What is known of the trouble of a group on a topic.
+    """The trouble of a group on a topic, as far as it is known.
 
     Attributes:
         is_troubled: whether its health or an open incident says that something is wrong.
@@ -105,7 +105,7 @@ HEALTHY = Why(
     hint="",
     runbook="",
 )
-"""Of a group with nothing known against it."""
+"""A group with nothing known against it has these."""
 
 
 class Subject(NamedTuple):
