@@ -42,6 +42,8 @@ def test_a_kill_of_pip_and_its_shell_is_a_failure(tmp_path: Path) -> None:
     python.chmod(0o755)
     lock = tmp_path / "lock.txt"
     lock.write_text("idna==1.0\n")
-    done = subprocess.run(["sh", str(SCRIPT), str(python), str(lock)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["sh", str(SCRIPT), str(python), str(lock)], capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert not done.stdout.endswith("done\n")

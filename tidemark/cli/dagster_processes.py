@@ -112,6 +112,8 @@ def stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     """End processes and all their descendants: code servers and runs are children of Dagster."""
     family: list[psutil.Process] = []
     for process in processes:
+        if process.poll() is not None:
+            continue  # its id may be that of another process by now
         try:
             parent = psutil.Process(process.pid)
             family += [parent, *parent.children(recursive=True)]

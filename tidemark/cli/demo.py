@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -32,6 +32,9 @@ CHECK_SECONDS = 1.0
 
 FIRST_TICK_SECONDS = 300
 """Longest wait for the first tick, which the schedule starts within a minute."""
+
+LOOK_BACK = timedelta(minutes=5)
+"""Longest time from the end of a tick to its record being seen, as while the engine starts."""
 
 WAITING_SECONDS = 15.0
 """Time between two lines about a step that goes on."""
@@ -197,11 +200,12 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
         StorageError: Dagster's storage was removed.
     """
-    finished: set[str] = set()
+    is_success: dict[str, bool] = {}
+    looked_at = running.since
     until = time.monotonic() + FIRST_TICK_SECONDS
     running.steps.begin(Step.FIRST_TICK)
     with opened_storage() as instance, _tick_at_once(running, report):
-        while ticks is None or len(finished) < ticks:
+        while ticks is None or len(is_success) < ticks:
             time.sleep(CHECK_SECONDS)
             running.dagster.check()
             running.steps.wait()
@@ -213,18 +217,16 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
             if not run_services.is_up(running.home):
                 report("the Spark engine is gone, starting it again")
                 run_services.up(running.settings)
-            for record in _finished(instance, running.since):
-                if record.dagster_run.run_id not in finished:
-                    finished.add(record.dagster_run.run_id)
+            now = datetime.now(UTC)
+            for record in finished(instance, running.since, looked_at):
+                run = record.dagster_run
+                if run.run_id not in is_success:
+                    is_success[run.run_id] = run.status is dg.DagsterRunStatus.SUCCESS
                     running.steps.done()
-                    report(_tick_line(len(finished), record))
-        failed = [
-            record
-            for record in _finished(instance, running.since)
-            if record.dagster_run.status is not dg.DagsterRunStatus.SUCCESS
-        ]
-        if failed:
-            raise CommandError(f"{len(failed)} of {len(finished)} ticks failed; see the Dagster UI")
+                    report(_tick_line(len(is_success), record))
+            looked_at = now
+        if failed := list(is_success.values()).count(False):
+            raise CommandError(f"{failed} of {len(is_success)} ticks failed; see the Dagster UI")
 
 
 @contextmanager
@@ -252,14 +254,25 @@ def _tick_line(number: int, record: Any) -> str:
     return f"tick {number}: {status} in {seconds:.1f} s"
 
 
-def _finished(instance: dg.DagsterInstance, since: datetime) -> list[Any]:
-    """Ticks of this demo that ended, oldest first."""
+def finished(instance: dg.DagsterInstance, since: datetime, looked_at: datetime) -> list[Any]:
+    """Return the ticks that began after an instant and have ended of late, oldest first.
+
+    Args:
+        instance: Dagster's records, which a demo of days has thousands of.
+        since: the instant.
+        looked_at: the last look; ticks that ended up to `LOOK_BACK` before it are returned again.
+    """
     ended = [
         dg.DagsterRunStatus.SUCCESS,
         dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
     ]
-    ticks = dg.RunsFilter(job_name=TICK.name, statuses=ended, created_after=since)
+    ticks = dg.RunsFilter(
+        job_name=TICK.name,
+        statuses=ended,
+        created_after=since,
+        updated_after=max(since, looked_at - LOOK_BACK),
+    )
     return list(reversed(instance.get_run_records(ticks)))
 
 

@@ -23,9 +23,8 @@ from tidemark.host.postgresql import PostgresqlState
 
 
 def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
-    made = silence(
-        lake.shared, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", "why", now=NOON
-    )
+    match = {"consumer_group": ("b*",), "topic": ("orders",)}
+    made = silence(lake.shared, match, minute(60), "eve", "why", now=NOON)
     assert silences(lake.shared.state) == [made]
     other = incident(("FIRING", 0), group="audit")
 

@@ -17,6 +17,7 @@ from tests.support.board_home import (
     rows_of,
 )
 from tests.support.page_texts import page, plain, words
+from tidemark.board.pages.tables import MOST
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 
@@ -70,6 +71,21 @@ def test_topics_with_messages_that_nobody_can_read_come_first(
     places = [text.index(f"topic={name}") for name in ("hidden", "busy")]
     assert places == sorted(places)
     assert re.search(r'class="num less bad">\s*12<', text)
+
+
+def test_of_many_topics_the_first_are_drawn_and_all_are_counted(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    many = range(MOST + 5)
+    rows = [{"topic": f"{prefix}{number}"} for prefix in ("t", "%RETRY%g") for number in many]
+    filled.append(progress.TOPICS, rows_of(progress.TOPICS, newest, rows))
+    users, _, own = page(client, "/topics").partition("<details>")
+    for part in (users, own):
+        assert part.count('<th scope="row"') == MOST
+        assert f"the first {MOST} are shown" in part
+    own_count = re.search(r"([\d,]+) topics of RocketMQ", own)
+    assert own_count and int(own_count[1]) >= MOST + 5
 
 
 def test_a_topic_without_a_known_kind_is_known_by_its_name(

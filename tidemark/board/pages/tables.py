@@ -36,8 +36,8 @@ from tidemark.rocketmq.names import OWN_TOPICS, TopicKind
 
 router = APIRouter(include_in_schema=False)
 
-MOST = 500
-"""Rows of a table at most; the API gives all of them."""
+MOST = 200
+"""Rows of a table at most, as more take a second to draw; the API gives all of them."""
 
 WITH_TREND = 100
 """Rows of a list that have a trend; to draw more takes longer than all else of the page."""
@@ -75,6 +75,7 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
         ],
         count=len(of_users),
         own=sorted(own, key=lambda row: (row["kind"] or "", row["topic"]))[:MOST],
+        own_count=len(own),
         several=len(page.rows.at) > 1,
         q=q,
     )
