@@ -200,6 +200,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
         StorageError: Dagster's storage was removed.
     """
+    began = dg.RunsFilter(created_after=running.since)  # not those of an earlier demo
     is_success: dict[str, bool] = {}
     looked_at = running.since
     until = time.monotonic() + FIRST_TICK_SECONDS
@@ -209,7 +210,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
             time.sleep(CHECK_SECONDS)
             running.dagster.check()
             running.steps.wait()
-            if time.monotonic() > until and not instance.get_runs(limit=1):
+            if time.monotonic() > until and not instance.get_runs(began, limit=1):
                 raise CommandError(
                     f"no tick began within {FIRST_TICK_SECONDS} s; see "
                     f"{running.dagster.log('dagster-daemon')}"
