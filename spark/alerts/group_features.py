@@ -234,25 +234,6 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
     )
 
 
-def _burn_rate(objectives: DataFrame) -> DataFrame:
-    """Return the objective of a group whose budget is used fastest, in both of its windows."""
-    both = F.when(
-        F.col("burn_rate_1h").isNotNull() & F.col("burn_rate_6h").isNotNull(),
-        F.least("burn_rate_1h", "burn_rate_6h"),
-    )
-    fastest = F.max(F.struct(both.alias("burn_rate"), "objective"))
-    return (
-        objectives.where(both.isNotNull())
-        .groupBy("snapshot_id", *_TOPIC)
-        .agg(fastest.alias("fastest"))
-        .select(
-            *("snapshot_id", *_TOPIC),
-            F.col("fastest.burn_rate").alias("burn_rate"),
-            F.col("fastest.objective").alias("burning_objective"),
-        )
-    )
-
-
 GROUP_FEATURES = (
     GroupFeature(
         table=progress.EVENTS,
@@ -287,12 +268,6 @@ GROUP_FEATURES = (
         },
         key=_GROUP,
         derive=_subscription_differences,
-    ),
-    GroupFeature(
-        table=progress.OBJECTIVES,
-        columns={"burn_rate": "double", "burning_objective": "string"},
-        key=_TOPIC,
-        derive=_burn_rate,
     ),
     GroupFeature(
         table=progress.THROUGHPUT,

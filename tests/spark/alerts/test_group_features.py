@@ -97,30 +97,6 @@ def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, wors
     assert mapping == {0: worst, 1: None, 2: False}
 
 
-def spent(at: float, objective: str, hour: float | None, six: float | None) -> dict[str, Any]:
-    """Return a row of an objective with its two burn rates."""
-    return {
-        "at": at,
-        "hour": minute(0),
-        "objective": objective,
-        "burn_rate_1h": hour,
-        "burn_rate_6h": six,
-        **GROUP,
-    }
-
-
-def test_a_budget_burns_where_it_does_in_both_windows(spark: SparkSession) -> None:
-    objectives = [
-        spent(0, "on-time", 20.0, 3.0),
-        spent(1, "on-time", 20.0, 8.0),
-        spent(1, "short", 9.0, 30.0),
-        spent(2, "on-time", None, 8.0),
-    ]
-    rows = {"progress.objectives": objectives}
-    mapping = evaluated(spark, "burn_rate", rows, at=(0, 1, 2, 3))
-    assert mapping == {0: False, 1: 9.0, 2: None, 3: None}
-
-
 def test_idle_members_are_counted_where_members_reported(spark: SparkSession) -> None:
     idle = [
         {"at": 0, "client_id": client, "reason": "MORE_CLIENTS_THAN_QUEUES", **GROUP}

@@ -362,17 +362,6 @@ KINDS = {
         "topic's.",
         for_observations=2,
     ),
-    "burn_rate": Kind(
-        source=GROUPS,
-        value="burn_rate",
-        unit="",
-        words="its error budget is used {value} times as fast as it lasts",
-        certain=True,
-        cause="burning_objective",
-        hint="The group misses its objective in the last hour and in the last six: the other "
-        "incidents of the group name the cause (tidemark why).",
-        for_observations=2,
-    ),
     "column": Kind(source=GROUPS, value="", unit="", words="{value}", for_observations=3),
     "unreadable_messages": Kind(
         source=TOPICS,

@@ -129,17 +129,6 @@ class ShareRule(GroupRule[Share], frozen=True):
     threshold: Share = 0.5
 
 
-class BurnRateRule(GroupRule[Count], frozen=True):
-    """The budget of an objective is used more than `threshold` times as fast as it lasts.
-
-    It is in the last hour and in the last six hours, so neither a short fault nor one that is over
-    fires. At 1 the budget lasts exactly for the window of the objective.
-    """
-
-    kind: Literal["burn_rate"]
-    threshold: Count = 6.0
-
-
 class TimeRule(GroupRule[Seconds], frozen=True):
     """The first unconsumed, or not handed out, message is older, or may expire within it."""
 
@@ -280,7 +269,6 @@ Rule = Annotated[
     | CountRule
     | FactRule
     | ShareRule
-    | BurnRateRule
     | ColumnRule
     | UnreadableMessagesRule
     | DeadLetterAgeRule

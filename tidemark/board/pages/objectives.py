@@ -3,14 +3,11 @@
 from fastapi import APIRouter, Response
 
 from tidemark.board.objective_rows import least_left_first, minutes_allowed, objective_rows
-from tidemark.board.pages.incidents import address_of_runbook
 from tidemark.board.pages.layout import ThePage
 from tidemark.board.paging import containing, having
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(include_in_schema=False)
-
-RUNBOOK = "runbooks/budget-burning.md"
 
 MOST = 500
 """Rows of the table at most; the API gives all of them."""
@@ -40,7 +37,6 @@ def objectives(page: ThePage, cluster: str = "", q: str = "") -> Response:
         count=len(rows),
         missed_count=sum(row["budget_left"] < 0 for row in rows),
         burning_count=sum((row["burn_rate_1h"] or 0) > 1 for row in rows),
-        runbook=address_of_runbook(page, RUNBOOK),
         q=q,
         cluster=cluster,
         clusters=sorted(page.rows.at),
