@@ -24,6 +24,7 @@ INCIDENTS = "incidents"
 NOTIFIER = "notifier"
 SILENCES = "silences"
 ANNOTATIONS = "annotations"
+DECISIONS = "decisions"
 
 TABLES = "tables"
 """Lease of the process that creates the tables that a catalog lacks."""

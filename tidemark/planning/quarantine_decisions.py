@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemark.host.leases import DECISIONS as DECISIONS_LEASE
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.decisions import (
@@ -27,6 +28,10 @@ from tidemark.planning import history
 
 POSSIBLE = (RELEASED, DROPPED, UNDONE)
 """The decisions that a person can make."""
+
+
+LEASE_SECONDS = 30.0
+"""Longest wait for another person's decision: each row of it takes a fraction of a second."""
 
 
 class DecisionError(ValueError):
@@ -72,15 +77,18 @@ def decide(
 
     Raises:
         DecisionError: one of the rows cannot be released.
+        HeldError: somebody else's decision takes too long.
     """
     chosen = list({row.row_id: row for row in rows}.values())
-    before = [made for made in decided_rows(lake).values() if made.decision == RELEASED]
-    if decision == RELEASED:
-        _require_releasable(lake, chosen, before)
-    now = datetime.now(UTC)
-    made = [row.decided(decision, author, now, comment or None) for row in chosen]
-    names = DECISIONS.column_names
-    lake.append(DECISIONS, [{name: getattr(row, name) for name in names} for row in made])
+    # Two people at once must not release two rows of one key.
+    with lake.shared.leases.acquire(DECISIONS_LEASE, LEASE_SECONDS):
+        before = [made for made in decided_rows(lake).values() if made.decision == RELEASED]
+        if decision == RELEASED:
+            _require_releasable(lake, chosen, before)
+        now = datetime.now(UTC)
+        made = [row.decided(decision, author, now, comment or None) for row in chosen]
+        names = DECISIONS.column_names
+        lake.append(DECISIONS, [{name: getattr(row, name) for name in names} for row in made])
     released = {row.row_id for row in before}
     # A dropped row was computed on only where it had been released.
     changed = [row for row in made if decision != DROPPED or row.row_id in released]

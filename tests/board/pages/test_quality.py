@@ -19,8 +19,10 @@ from tests.support.quality_rows import RUN, add_quarantined, add_results
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.store import Store
+from tidemark.host.leases import DECISIONS
 from tidemark.lake.catalog import Lake
 from tidemark.lake.decisions import decisions
+from tidemark.planning import quarantine_decisions
 
 
 @pytest.fixture
@@ -137,6 +139,18 @@ def test_a_row_without_its_raw_row_is_not_released(
     response = decide(client, row=[row])
     assert response.status_code == 409
     assert "its raw rows have been removed" in response.text
+
+
+def test_nobody_decides_while_somebody_else_does(
+    client: TestClient, filled: Lake, at: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two people could release two rows of one key."""
+    (row,) = add_quarantined(filled, at, 1)
+    monkeypatch.setattr(quarantine_decisions, "LEASE_SECONDS", 0)
+    with filled.shared.leases.acquire(DECISIONS):
+        assert decide(client, row=[row]).status_code == 503
+    assert decisions(filled) == ()
+    assert decide(client, row=[row]).status_code == 303
 
 
 def test_who_may_only_read_decides_nothing(store: Store, filled: Lake, at: datetime) -> None:

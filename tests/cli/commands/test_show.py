@@ -59,6 +59,16 @@ def test_a_table_shows_chosen_columns_and_names_the_way_to_others(lake: Lake) ->
     assert "did you mean 'broker'?" in " ".join(mistake.split())
 
 
+def test_rows_of_several_clusters_name_theirs(lake: Lake) -> None:
+    at = datetime.now(UTC)
+    for cluster in ("blue", "green"):
+        lake.append(raw.BROKERS, rows_of(raw.BROKERS, at, [{"broker_id": 0}], cluster))
+    several = output_of(lake.home, "show", "raw.brokers")
+    assert "blue" in several and "green" in several
+    one = output_of(lake.home, "show", "raw.brokers", "--where", "cluster = 'blue'")
+    assert "blue" not in one
+
+
 def test_no_rows_are_a_sentence(lake: Lake, tmp_path: Path) -> None:
     lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [{"broker_id": 0}]))
     none = output_of(lake.home, "show", "raw.brokers", "--where", "broker_id > 7")

@@ -16,6 +16,7 @@ from tidemark.board.dependencies import ThePerson, TheStore
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.responses import ProblemError
 from tidemark.host.failures import DamagedError
+from tidemark.host.leases import HeldError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows
 from tidemark.lake.landing import Landed, aside
@@ -119,6 +120,8 @@ def decide_rows(
         )
     except DecisionError as error:
         raise ProblemError(409, str(error)) from error
+    except HeldError as error:
+        raise ProblemError(503, "somebody else decides; try again in a minute") from error
     ids = ",".join(item.row_id for item in made)
     changed = {} if hours is None else {"recompute": "true"}
     return RedirectResponse(address("/quality", {"decided": ids} | changed), 303)

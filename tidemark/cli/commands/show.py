@@ -1,7 +1,7 @@
 """`tidemark show`: rows of any table, read without Spark."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -84,12 +84,19 @@ def show(
         named = named or known
         typer.echo(to_json([{column: row[column] for column in named} for row in rows]))
         return
-    shown = named or (known if wide else CHOSEN.get(name, known))
+    shown = named or (known if wide else _chosen(name, known, rows))
     fits = " of that condition" if where else ""
     nothing = invocation().nothing(f"{name} has no row{fits}.")
     print_rows(rows, shown, nothing=nothing, width=WIDEST if wide else None)
     if rows and not named and len(shown) < len(known):
         echo(f"{len(known) - len(shown)} more columns: --wide, or --columns NAME,NAME")
+
+
+def _chosen(name: str, known: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Sequence[str]:
+    """Return the columns that a person reads, with the cluster where rows are of several."""
+    chosen = CHOSEN.get(name, known)
+    several = len({row.get("cluster") for row in rows}) > 1
+    return ("cluster", *chosen) if several and "cluster" not in chosen else chosen
 
 
 def _named(columns: str, known: Iterable[str]) -> Sequence[str]:
