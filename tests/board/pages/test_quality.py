@@ -18,6 +18,7 @@ from tests.support.page_texts import HTML, page, plain
 from tests.support.quality_rows import RUN, add_quarantined, add_results
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
+from tidemark.board.pages import quality
 from tidemark.board.store import Store
 from tidemark.host.leases import DECISIONS
 from tidemark.lake.catalog import Lake
@@ -139,6 +140,16 @@ def test_a_row_without_its_raw_row_is_not_released(
     response = decide(client, row=[row])
     assert response.status_code == 409
     assert "its raw rows have been removed" in response.text
+
+
+def test_rows_beyond_those_that_are_read_make_counts_bounds(
+    client: TestClient, filled: Lake, at: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = add_quarantined(filled, at, 1, 2)
+    monkeypatch.setattr(quality, "MOST_READ", 1)
+    assert "≥ 1 rows wait for a decision" in plain(page(client, "/quality"))
+    decide(client, row=rows)
+    assert "≥ 0 rows wait for a decision" in plain(page(client, "/quality"))
 
 
 def test_nobody_decides_while_somebody_else_does(

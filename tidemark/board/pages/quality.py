@@ -82,6 +82,7 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
         quarantined=quarantined.num_rows,
         waiting=_by_reason(waiting),
         waiting_count=len(waiting),
+        is_cut=quarantined.num_rows > MOST_READ and not page.at,
         decisions=sorted(known.values(), key=lambda row: row.decided_at, reverse=True)[:MOST],
         outcome=_outcome(page, decided, known, recompute=recompute),
         most=MOST,
