@@ -76,7 +76,7 @@ def _lines(diagnosis: Diagnosis, frames: bool) -> Iterator[str]:
     for item in messages:
         yield from _message_lines(item, diagnosis)
     if not messages:
-        yield "  every message is consumed"
+        yield "  no unconsumed message is known"
     if diagnosis.queues_left_out:
         yield f"  {diagnosis.queues_left_out} more queues have unconsumed messages"
     for problem in diagnosis.problems:
