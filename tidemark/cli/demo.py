@@ -78,12 +78,12 @@ class Steps:
         self.report = report
         self._begun = time.monotonic()
         self._step: Step | None = None
-        self._step_begun = self._told = self._begun
+        self._step_begun = self._reported_at = self._begun
 
     def begin(self, step: Step) -> None:
         """Report the next step: its number of how many, the time so far, and how long it takes."""
         self._step, self._step_begun = step, time.monotonic()
-        self._told = self._step_begun
+        self._reported_at = self._step_begun
         stages.write(self._home, step)
         spent = self._step_begun - self._begun
         self.report(
@@ -94,8 +94,8 @@ class Steps:
     def wait(self) -> None:
         """Report a step that goes on, now and then."""
         now = time.monotonic()
-        if self._step and now - self._told >= WAITING_SECONDS:
-            self._told = now
+        if self._step and now - self._reported_at >= WAITING_SECONDS:
+            self._reported_at = now
             usual = stages.USUAL_SECONDS[self._step]
             self.report(
                 f"[{now - self._begun:3.0f} s] still {self._step}, "
