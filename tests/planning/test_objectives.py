@@ -128,6 +128,17 @@ def test_a_pause_leaves_the_hour_before_it_unknown(lake):
     assert counts(lake) == {0: (6, 0, 54), 10: (1, 0, 0)}
 
 
+def test_hours_that_no_run_counted_follow_for_a_day(lake):
+    """As those while the file had a mistake; a pause of weeks is not read as a whole."""
+    tick(lake, observed(0, GOOD))
+    for hour in (1, 10, 20, 34):
+        at = 60 * hour
+        replace_groups(lake, minutes(at, at + 60), observed(at, BAD))
+    replace_objectives(lake, minutes(60 * 34, 60 * 34 + 1), [objective()])
+    # The first hour is whole now, and hour 1 lies more than a day before.
+    assert counts(lake) == {0: (6, 0, 54), 10: (0, 6, 54), 20: (0, 6, 54), 34: (0, 1, 0)}
+
+
 def test_only_groups_that_match_have_rows_and_each_objective_its_own(lake):
     window = minutes(0, 1)
     replace_groups(lake, window, observed(0, GOOD), observed(0, BAD, consumer_group="audit"))

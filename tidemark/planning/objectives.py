@@ -7,6 +7,8 @@ backfill give the same rows. The rows are few and need no Spark.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from pyiceberg.expressions import BooleanExpression
 
 from tidemark.lake.bounds import Bound, bound_of, columns_with_marks
 from tidemark.lake.catalog import Lake
-from tidemark.lake.clocks import HOUR, MICROSECOND, Window, floor_hour
+from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import all_of, any_of, more_than, window_filter
 from tidemark.lake.tables import progress
 from tidemark.settings.fields import fits
@@ -22,6 +24,13 @@ from tidemark.settings.objectives import Measure, Objective
 
 CARRIED = 5
 """Minutes without an observation that one before them speaks for; longer gaps are unknown."""
+
+RECOUNTED = timedelta(hours=24)
+"""How far before a window hours are counted that no run has counted, as while the file of
+objectives had a mistake. Earlier ones, as before a pause of days, have to be recomputed."""
+
+BATCH = 10_000
+"""Rows of groups that are Python objects at a time."""
 
 MINUTES = 60
 
@@ -33,9 +42,8 @@ COLUMNS = {Measure.DELAY: "delay_ms", Measure.LAG: "lag"}
 
 SUBJECT = ("cluster", "consumer_group", "topic")
 
-_Subject = tuple[str, str, str]
 _Key = tuple[str, str, str, str]
-"""A subject and the name of an objective."""
+"""Cluster, group, topic and name of an objective."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +79,18 @@ def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objectiv
     """
     hours = window.whole_hours()
     newest = lake.newest_hour(progress.OBJECTIVES)
+    counted = list(_hours(hours))
     if not objectives:
         has_rows = newest is not None and lake.has_rows(progress.OBJECTIVES, hours)
         return lake.replace(progress.OBJECTIVES, hours, _table([])) if has_rows else 0
     if newest is not None and newest < hours.start:
         # The last row of that hour ends with its last observation; now all of it is over.
+        since = max(newest + HOUR, hours.start - RECOUNTED)
+        counted = [newest, *_hours(Window(since, hours.end))]
         hours = Window(newest, hours.end)
     end = hours.end if newest is None else max(hours.end, newest + HOUR)
-    columns = columns_with_marks(("observed_at", *SUBJECT, *COLUMNS.values()))
-    reach = Window(hours.start - timedelta(minutes=CARRIED), hours.end)
-    observed = lake.read(progress.GROUPS, reach, columns=("snapshot_id", "complete", *columns))
-    counts = _counted(observed, objectives, hours, end - HOUR)
+    # An hour at a time, because one of 20,000 groups may have a million rows.
+    counts = [row for hour in counted for row in _counted(lake, objectives, hour, end - HOUR)]
     longest = max(objective.window for objective in objectives)
     # Statistics of files let most hours of a window be skipped: all their minutes are good.
     not_good = all_of(
@@ -89,15 +98,26 @@ def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objectiv
         any_of(more_than("bad", 0), more_than("unknown", 0)),
     )
     recent = Window(hours.start - LONG_HOURS * HOUR, hours.start)
-    stored = [*_stored(lake, not_good), *_stored(lake, recent)]
+    columns = (*progress.OBJECTIVES.key, "good", "bad", "unknown")
+    stored = [*_stored(lake, not_good, columns), *_stored(lake, recent, columns)]
     later = _stored(lake, Window(hours.end, end)) if end > hours.end else []
     declared = {objective.name: objective for objective in objectives}
     budgeted = list(with_budgets(stored, [*counts, *later], declared))
     return lake.replace(progress.OBJECTIVES, Window(hours.start, end), _table(budgeted))
 
 
-def _stored(lake: Lake, where: BooleanExpression | Window) -> list[dict[str, Any]]:
-    return lake.read(progress.OBJECTIVES, where).to_pylist()
+def _hours(window: Window) -> Iterator[datetime]:
+    """Yield the hours of a window of whole hours."""
+    hour = window.start
+    while hour < window.end:
+        yield hour
+        hour += HOUR
+
+
+def _stored(
+    lake: Lake, where: BooleanExpression | Window, columns: tuple[str, ...] = ("*",)
+) -> list[dict[str, Any]]:
+    return lake.read(progress.OBJECTIVES, where, columns).to_pylist()
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -105,48 +125,56 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _counted(
-    observed: pa.Table, objectives: Sequence[Objective], hours: Window, newest: datetime
+    lake: Lake, objectives: Sequence[Objective], hour: datetime, newest: datetime
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row without a budget per hour, subject and objective that has an observation.
+    """Yield a row without a budget per subject and objective with an observation in an hour.
 
     Args:
-        observed: rows of ``progress.groups`` of the hours, and of `CARRIED` minutes before.
+        lake: the tables.
         objectives: the objectives.
-        hours: the hours.
+        hour: the hour.
         newest: the newest hour with observations; it ends with its last one.
     """
-    by_subject: dict[_Subject, list[dict[str, Any]]] = {}
-    declared: dict[_Subject, list[Objective]] = {}
-    for batch in observed.to_batches():
-        for row in batch.to_pylist():
-            subject = (row["cluster"], row["consumer_group"], row["topic"])
-            if subject not in declared:
-                declared[subject] = [one for one in objectives if fits(one.match, row)]
-            if declared[subject]:
-                by_subject.setdefault(subject, []).append(row)
-    for subject, rows in sorted(by_subject.items()):
-        rows.sort(key=lambda row: row["observed_at"])
-        for objective in declared[subject]:
-            minutes = minute_states(rows, objective)
-            # The last row of an hour remains, because rows are in order of time.
-            last_of = {floor_hour(row["observed_at"]): row for row in rows}
-            for hour, last in last_of.items():
-                if hour not in hours:
-                    continue
-                through = hour + HOUR - MICROSECOND if hour < newest else last["observed_at"]
-                count = count_minutes(minutes, hour, through)
-                yield {
-                    "hour": hour,
-                    "snapshot_id": last["snapshot_id"],
-                    "observed_at": last["observed_at"],
-                    **dict(zip(SUBJECT, subject, strict=True)),
-                    "objective": objective.name,
-                    "measure": objective.measure.value,
-                    "threshold": objective.threshold,
-                    "good": count.good,
-                    "bad": count.bad,
-                    "unknown": count.unknown,
-                }
+    columns = columns_with_marks(("observed_at", *SUBJECT, *COLUMNS.values()))
+    reach = Window(hour - timedelta(minutes=CARRIED), hour + HOUR)
+    observed = lake.read(progress.GROUPS, reach, columns=("snapshot_id", "complete", *columns))
+    for subject, rows in groupby(_matching(observed, objectives), itemgetter(*SUBJECT)):
+        own = list(rows)
+        last = own[-1]
+        if last["observed_at"] < hour:
+            continue
+        through = hour + HOUR - MICROSECOND if hour < newest else last["observed_at"]
+        for objective in objectives:
+            if not fits(objective.match, last):
+                continue
+            count = count_minutes(minute_states(own, objective), hour, through)
+            yield {
+                "hour": hour,
+                "snapshot_id": last["snapshot_id"],
+                "observed_at": last["observed_at"],
+                **dict(zip(SUBJECT, subject, strict=True)),
+                "objective": objective.name,
+                "measure": objective.measure.value,
+                "threshold": objective.threshold,
+                "good": count.good,
+                "bad": count.bad,
+                "unknown": count.unknown,
+            }
+
+
+def _matching(observed: pa.Table, objectives: Sequence[Objective]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of subjects with an objective, by subject and in order of time."""
+    subjects = observed.select(SUBJECT).group_by(SUBJECT, use_threads=False).aggregate([])
+    matching = [
+        subject
+        for subject in subjects.to_pylist()
+        if any(fits(objective.match, subject) for objective in objectives)
+    ]
+    wanted = pa.Table.from_pylist(matching, schema=subjects.schema)
+    rows = observed.join(wanted, list(SUBJECT), join_type="left semi")
+    order = [(name, "ascending") for name in (*SUBJECT, "observed_at")]
+    for batch in rows.sort_by(order).to_batches(max_chunksize=BATCH):
+        yield from batch.to_pylist()
 
 
 def minute_states(
