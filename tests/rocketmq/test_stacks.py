@@ -95,6 +95,15 @@ def test_frames_end_at_the_client_of_rocketmq():
     assert stack.code == tuple(frames[:MOST_CODE])
 
 
+def test_a_handler_that_sends_is_named_above_the_frames_of_the_client():
+    """More frames of RocketMQ lie above it than are kept of an application's code."""
+    client = [f"org.apache.rocketmq.remoting.netty.A.m{n}(A.java:{n})" for n in range(MOST_CODE)]
+    text = thread("ConsumeMessageThread_g_1", *client, "com.shop.Orders.handle(Orders.java:41)")
+    (stack,) = consume_stacks(text, "g").stacks
+    assert stack.code == ("com.shop.Orders.handle(Orders.java:41)",)
+    assert stack.frames[:MOST_CODE] == tuple(client)
+
+
 def test_threads_and_stacks_are_bounded():
     text = "".join(
         thread(f"ConsumeMessageThread_g_{n}", f"com.shop.A.m(A.java:{n % 40})", "x" * 2_000)

@@ -42,7 +42,8 @@ _MODULE = re.compile(r"(?:[\w.-]{0,80}//|(?:java|jdk)\.[\w.]{1,80}(?:@[\w.+-]{1,
 _HIDDEN_CLASS = re.compile(r"/0x[0-9a-f]{1,16}")
 """Address of a class that a lambda became: another one in each process."""
 
-_PLATFORM = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
+_PLATFORM = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "org.apache.rocketmq.")
+"""Packages of Java and of RocketMQ, whose frames are no code of an application."""
 
 _CLIENT = "org.apache.rocketmq.client.impl.consumer."
 
