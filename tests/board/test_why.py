@@ -302,6 +302,29 @@ def test_members_events_and_rates_before(client: TestClient, filled: Lake) -> No
     assert "new version V5_3_3" in " ".join(text.split())
 
 
+def test_a_group_that_everybody_left_and_a_broker_that_did_not_respond(
+    client: TestClient, filled: Lake
+) -> None:
+    opened = now()
+    for minutes, status, members in (
+        (40, "COMPLETE", ("a@1", "b@1")),
+        (39, "PARTIAL", ("a@1",)),
+        (38, "COMPLETE", ("a@1", "b@1")),
+        (37, "COMPLETE", ()),
+    ):
+        at = opened - timedelta(minutes=minutes)
+        taken = {"snapshot_id": f"s-{minutes}", "source": "remote", "status": status}
+        filled.append(raw.SNAPSHOTS, rows_of(raw.SNAPSHOTS, at, [taken]))
+        rows = [{"consumer_group": "billing", "client_id": name} for name in members]
+        filled.append(raw.CLIENTS, rows_of(raw.CLIENTS, at, rows))
+    incident_of_billing(filled, opened)
+    client.app.state.store.refresh()  # pyright: ignore
+    text = client.get("/incident", params={"id": "0123456789abcdef"}, headers=HTML).text
+    text = text.partition("What changed just before")[2].partition("Next step")[0]
+    assert text.count("2 members left") == 1
+    assert "1 member left" not in text and "joined" not in text
+
+
 def test_a_board_that_only_reads_offers_no_request(store: Store) -> None:
     login = Login(tokens={"t-read": Person("watcher", False)})
     with TestClient(

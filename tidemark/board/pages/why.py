@@ -22,6 +22,7 @@ from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words
 from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import Condition
+from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.names import DLQ_PREFIX
 
 BEFORE = timedelta(hours=1)
@@ -279,15 +280,28 @@ def _entries(page: Page, subject: Subject, window: Window) -> list[Entry]:
 
 
 def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[MemberChange]:
-    """Yield changes of membership, the newest first; none where raw rows have been removed."""
-    equal = {"cluster": subject.cluster, "consumer_group": subject.consumer_group}
-    rows = rows_between(
-        page.store.lake, page.store.files, raw.CLIENTS, window, equal, ("client_id", "version")
-    ).to_pylist()
-    seen: dict[datetime, dict[str, str | None]] = {}
-    for it in rows:
+    """Yield changes of membership, the newest first; none where raw rows have been removed.
+
+    A snapshot without a row of the group has no member of it. In a partial one, members of before
+    may be connected to a broker that did not respond, so nobody counts as gone.
+    """
+    lake, files = page.store.lake, page.store.files
+    of_cluster = {"cluster": subject.cluster}
+    of_group = of_cluster | {"consumer_group": subject.consumer_group}
+    taken = rows_between(lake, files, raw.SNAPSHOTS, window, of_cluster, ("source", "status"))
+    is_whole = {
+        it["observed_at"]: it["status"] == SnapshotStatus.COMPLETE
+        for it in taken.to_pylist()
+        if it["source"] in (None, SnapshotSource.REMOTE)
+    }
+    rows = rows_between(lake, files, raw.CLIENTS, window, of_group, ("client_id", "version"))
+    seen: dict[datetime, dict[str, str | None]] = {at: {} for at in is_whole}
+    for it in rows.to_pylist():
         seen.setdefault(it["observed_at"], {})[it["client_id"]] = it["version"]
     instants = sorted(seen)
+    for before, at in pairwise(instants):
+        if not is_whole.get(at, True):
+            seen[at] = seen[before] | seen[at]
     for before, at in reversed(list(pairwise(instants))):
         joined, left = seen[at].keys() - seen[before].keys(), seen[before].keys() - seen[at].keys()
         if joined or left:
