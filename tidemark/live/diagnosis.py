@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tidemark.model.consumers import ConsumeMode, LookupOutcome, StackOutcome
+from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.client_responses import MemberReport
 from tidemark.rocketmq.admin.deep_requests import CLIENT_SECONDS, queue_entries, running_stacks
@@ -38,6 +39,9 @@ MOST_MESSAGES = 4
 LARGEST_MESSAGE = 4 * 1024 * 1024 + 64 * 1024
 """Bytes of a record that is looked up, as a broker sends its body too: what brokers accept
 (``maxMessageSize``), and its properties."""
+
+MOST_PROBLEMS = 8
+"""Problems of a partial snapshot that a diagnosis states."""
 
 SECONDS = 2 * CLIENT_SECONDS
 """Longest time of all requests of a diagnosis."""
@@ -112,7 +116,7 @@ class Diagnosis:
         messages: of the queues with the largest lag, the oldest message first; None where the
             cluster could not be read.
         queues_left_out: further queues with unconsumed messages.
-        problems: what else failed, one line each.
+        problems: what else failed, one line each: members or queues may be missing then.
     """
 
     cluster: str
@@ -172,7 +176,8 @@ async def _diagnose(target: ClusterTarget, snapshot: Snapshot, wish: Wish) -> Di
         SECONDS, client_reports=wish.client_reports, message_lookup=wish.message_lookup
     ) as client:
         requests = _Requests(client=client, wish=wish, masters=masters, problems=problems)
-        commits = wish.consumer_group in GroupLags.of(behind).would_commit
+        would_commit = wish.consumer_group in GroupLags.of(behind).would_commit
+        commits = would_commit or _may_never_have_committed(snapshot, wish.consumer_group)
         clients, messages = await asyncio.gather(
             requests.read_stacks(members[:MOST_CLIENTS], commits),
             requests.read_messages(queues[:MOST_MESSAGES]),
@@ -188,7 +193,42 @@ async def _diagnose(target: ClusterTarget, snapshot: Snapshot, wish: Wish) -> Di
             sorted((_with_owners(it, clients, members) for it in messages), key=_oldest_first)
         ),
         queues_left_out=max(0, len(queues) - MOST_MESSAGES),
-        problems=tuple(problem.line for problem in problems.rows()),
+        problems=tuple(
+            dict.fromkeys((*_unknown(snapshot, wish), *(it.line for it in problems.rows())))
+        ),
+    )
+
+
+def _unknown(snapshot: Snapshot, wish: Wish) -> list[str]:
+    """Return why members or queues of the group may be missing in a snapshot, one line each."""
+    lines = []
+    if snapshot.status != SnapshotStatus.COMPLETE:
+        lines = [problem.line for problem in snapshot.problems[:MOST_PROBLEMS]]
+        lines = lines or ["a part of the cluster did not respond"]
+    elsewhere = sum(
+        row.consumer_group == wish.consumer_group
+        and wish.topic in (None, row.topic)
+        and row.offset_store != "broker"
+        for row in snapshot.consumer_offsets
+    )
+    if elsewhere:
+        lines.append(f"offsets that no broker keeps: {elsewhere}; the messages there are unknown")
+    return lines
+
+
+def _may_never_have_committed(snapshot: Snapshot, group: str) -> bool:
+    """Return whether a group never committed a queue that may hold messages: its end is unknown."""
+    known = {
+        (it.broker, it.topic, it.queue_id)
+        for it in snapshot.queue_offsets
+        if it.min_offset is not None and it.max_offset is not None
+    }
+    return any(
+        row.consumer_group == group
+        and row.consumer_offset is None
+        and row.offset_store == "broker"
+        and (row.broker, row.topic, row.queue_id) not in known
+        for row in snapshot.consumer_offsets
     )
 
 

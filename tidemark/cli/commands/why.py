@@ -68,7 +68,7 @@ def _lines(diagnosis: Diagnosis, frames: bool) -> Iterator[str]:
     for client in clients:
         yield from _client_lines(client, frames)
     if not clients:
-        yield "  no member is online"
+        yield "  unknown" if diagnosis.problems else "  no member is online"
     if diagnosis.clients_left_out:
         yield f"  {diagnosis.clients_left_out} more members were not requested"
     yield ""
