@@ -129,7 +129,7 @@ def test_a_pause_leaves_the_hour_before_it_unknown(lake):
 
 
 def test_hours_that_no_run_counted_follow_for_a_day(lake):
-    """As those while the file had a mistake; a pause of weeks is not read as a whole."""
+    """The file had a mistake meanwhile; a pause of weeks is not read as a whole."""
     tick(lake, observed(0, GOOD))
     for hour in (1, 10, 20, 34):
         at = 60 * hour
