@@ -311,6 +311,7 @@ def test_a_group_that_everybody_left_and_a_broker_that_did_not_respond(
         (39, "PARTIAL", ("a@1",)),
         (38, "COMPLETE", ("a@1", "b@1")),
         (37, "COMPLETE", ()),
+        (-0.0001, "COMPLETE", ("loaded later",)),
     ):
         at = opened - timedelta(minutes=minutes)
         taken = {"snapshot_id": f"s-{minutes}", "source": "remote", "status": status}

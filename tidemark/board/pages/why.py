@@ -285,6 +285,9 @@ def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[Me
     A snapshot without a row of the group has no member of it. In a partial one, members of before
     may be connected to a broker that did not respond, so nobody counts as gone.
     """
+    # A tick loads snapshots before their members: only the shown one and those before are whole.
+    shown = page.rows.at[subject.cluster] + MICROSECOND
+    window = Window(window.start, max(window.start, min(window.end, shown)))
     lake, files = page.store.lake, page.store.files
     of_cluster = {"cluster": subject.cluster}
     of_group = of_cluster | {"consumer_group": subject.consumer_group}
