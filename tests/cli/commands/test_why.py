@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tidemark.cli.commands.why import _lines
+from tidemark.cli.commands.why import lines
 from tidemark.live.diagnosis import Diagnosis
 
 
@@ -19,6 +19,6 @@ def test_without_known_messages_it_does_not_claim_that_all_are_consumed() -> Non
         queues_left_out=0,
         problems=("broker-b: no response",),
     )
-    lines = list(_lines(diagnosis, frames=False))
-    assert "  no unconsumed message is known" in lines
-    assert "unknown: broker-b: no response" in lines
+    shown = list(lines(diagnosis, frames=False))
+    assert "  no unconsumed message is known" in shown
+    assert "unknown: broker-b: no response" in shown

@@ -56,10 +56,11 @@ def why(
     if format is Format.json:
         typer.echo(to_json(asdict(diagnosis)))
         return
-    echo("\n".join(_lines(diagnosis, frames)))
+    echo("\n".join(lines(diagnosis, frames)))
 
 
-def _lines(diagnosis: Diagnosis, frames: bool) -> Iterator[str]:
+def lines(diagnosis: Diagnosis, frames: bool) -> Iterator[str]:
+    """Yield the lines of a diagnosis, with whole stacks where `frames` is true."""
     of = f" on {diagnosis.topic}" if diagnosis.topic else ""
     yield f"{diagnosis.consumer_group}{of}  {diagnosis.diagnosed_at:%Y-%m-%d %H:%M:%S} UTC"
     yield ""
