@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.channel_servers import PAGERDUTY, web
+from tests.support.channel_servers import PAGERDUTY
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident
 from tidemark.alerting.delivery.channels import AppriseChannel, LogChannel
 from tidemark.alerting.delivery.outbox import deliver
 from tidemark.alerting.incidents.repository import save
 from tidemark.lake.tables.alerting import NOTIFICATIONS
-
-__all__ = ("web",)
 
 DAYS = 1440.0
 """Minutes."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.support.channel_servers import web
 from tests.support.notification_servers import Webhook, serve
 from tests.support.notified_incidents import clock, incident, minute
 from tidemark.alerting.delivery.outbox import Delivery, deliver
@@ -21,8 +20,6 @@ from tidemark.alerting.incidents.repository import find, save
 from tidemark.alerting.rules.files import read_rule_set
 from tidemark.lake.tables.alerting import NOTIFICATIONS
 from tidemark.settings.sections import NotificationSettings
-
-__all__ = ("web",)
 
 
 @pytest.fixture
