@@ -24,7 +24,7 @@ COMPUTED = (
 @window_asset(
     progress.SNAPSHOTS,
     *(alerting.INCIDENTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
-    *(progress.CAPACITY, progress.EVENTS, progress.TOPICS),
+    *(progress.CAPACITY, progress.EVENTS, progress.TOPICS, progress.OBJECTIVES),
 )
 def computed(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
     """Mark the window's snapshots as computed; the next tick repeats a run that dies before.

@@ -54,7 +54,7 @@ def test_a_stranger_finds_and_acknowledges_by_keyboard(page: playwright.Page, la
     page.goto("/")
     page.get_by_role("link", name="stalled", exact=True).first.focus()
     page.keyboard.press("Enter")
-    page.get_by_label("Why").first.focus()
+    page.get_by_role("textbox", name="Why").first.focus()
     page.keyboard.type("looking at it")
     page.keyboard.press("Enter")
     playwright.expect(page.get_by_text("ACKNOWLEDGED", exact=True).first).to_be_visible()
@@ -116,7 +116,7 @@ def test_a_quarantined_row_is_released_by_keyboard(page: playwright.Page, lake: 
     page.goto("/quality")
     page.get_by_label(f"Choose {row}").focus()
     page.keyboard.press("Space")
-    page.get_by_label("Why").first.focus()
+    page.get_by_role("textbox", name="Why").first.focus()
     page.keyboard.type("the broker confirms it")
     page.get_by_role("button", name="Release").focus()
     page.keyboard.press("Enter")
@@ -131,12 +131,12 @@ def test_a_tick_leaves_a_form_that_a_person_fills_in(page: playwright.Page, lake
     page.goto("/quality")
     page.wait_for_timeout(1500)
     page.get_by_label(f"Choose {row}").check()
-    page.get_by_label("Why").first.fill("half a reason")
+    page.get_by_role("textbox", name="Why").first.fill("half a reason")
     at = board_home.now() + timedelta(minutes=1)
     add_results(lake, at, {"expectation": "newly_failed", "success": False, "unexpected": 7})
     add_snapshot(lake, at)
     playwright.expect(page.get_by_text("newly_failed")).to_be_visible()
-    assert page.get_by_label("Why").first.input_value() == "half a reason"
+    assert page.get_by_role("textbox", name="Why").first.input_value() == "half a reason"
     assert page.get_by_label(f"Choose {row}").is_checked()
 
 
