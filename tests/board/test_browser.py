@@ -174,6 +174,7 @@ def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, 
     add_past(lake)
     page.goto(GROUP)
     plot = page.locator("figure.drawn .u-over").first
+    plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     assert box
     middle = box["y"] + box["height"] / 2
