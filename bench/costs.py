@@ -45,7 +45,7 @@ except ImportError:
     from lake.catalog import Lake
     from settings.home import Home
 start, home, groups, first, last = sys.argv[1:]
-past = Past(datetime.fromisoformat(start), topics=int(groups), groups=int(groups))
+past = Past(start=datetime.fromisoformat(start), topics=int(groups), groups=int(groups))
 past.put(Lake(Home.of(Path(home))), int(first), int(last))
 """
 """Puts minutes into the raw tables of a home; each checkout does it with its own code."""

@@ -48,7 +48,8 @@ from bench.made_up import MadeUp
 from tidemark.lake.catalog import Lake
 from tidemark.settings.home import Home
 end = datetime.now(UTC).replace(second=0, microsecond=0)
-made_up = MadeUp(5, 1, 5, 4, days=0.05, queue_days=0.05, end=end)
+sizes = {"groups": 5, "topics_per_group": 1, "topics": 5, "queues": 4}
+made_up = MadeUp(**sizes, days=0.05, queue_days=0.05, end=end)
 made_up.write(Lake(Home.of(sys.argv[1])))
 print(made_up.name(0), made_up.topic(0))
 """
@@ -64,9 +65,14 @@ from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.rocketmq.records import ConsumerOffset, Snapshot, Topic
 from tidemark.settings.home import Home
-taken = Snapshot("shop", "remote", datetime.now(UTC), status="COMPLETE")
-taken.topics = [Topic("broker-a", "orders", 8, 8, 6, "NORMAL", "normal")]
-taken.consumer_offsets = [ConsumerOffset("broker-a", "billing", "orders", 0, None, 5)]
+now = datetime.now(UTC)
+taken = Snapshot(cluster="shop", source="remote", observed_at=now, status="COMPLETE")
+configured = {"broker": "broker-a", "topic": "orders", "read_queues": 8, "write_queues": 8}
+configured |= {"perm": 6, "message_type": "NORMAL", "kind": "normal"}
+committed = {"broker": "broker-a", "consumer_group": "billing", "topic": "orders", "queue_id": 0}
+committed |= {"client_id": None, "consumer_offset": 5}
+taken.topics = [Topic(**configured)]
+taken.consumer_offsets = [ConsumerOffset(**committed)]
 class Live:
     def of(self, name):
         return taken

@@ -86,7 +86,7 @@ from tidemark.settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
 
 before = set(sys.modules)
-land(Home.of(Path({str(tmp_path)!r})), snapshot(datetime(2026, 11, 19, tzinfo=UTC), Minute(2)))
+land(Home.of(Path({str(tmp_path)!r})), snapshot(datetime(2026, 11, 19, tzinfo=UTC), Minute(at=2)))
 print([name for name in ("pandas", "pyarrow.compute") if name in sys.modules.keys() - before])
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
