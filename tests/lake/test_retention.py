@@ -46,7 +46,7 @@ def test_ages_count_from_a_clock_that_snapshots_confirm(lake, hours_ago, skew, e
     rows = [dict.fromkeys(raw.BROKERS.column_names) for _ in range(2)]
     for number, row in enumerate(rows):
         row |= {"cluster": "c", "snapshot_id": "s", "observed_at": at, "broker": f"b{number}"}
-        row |= {"broker_id": 0, "config": [], "source": "remote"}
+        row |= {"broker_id": 0, "config": []}
     rows[0]["clock_skew_ms"] = None if skew is None else round(skew.total_seconds() * 1000)
     lake.append(raw.BROKERS, rows)
     assert present(lake, NOW) == expected
