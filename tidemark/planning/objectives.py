@@ -1,7 +1,8 @@
 """Minutes of objectives by hour, and what they leave of the error budget: ``progress.objectives``.
 
 A run counts the hours of its window again as a whole, so that a tick, a repeated tick and a
-backfill give the same rows. The rows are few and need no Spark.
+backfill give the same rows. The rows are few and need no Spark. Whether an hour is over follows
+from the newest hour of all clusters, so a cluster that is late counts its hours to their end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
