@@ -223,6 +223,26 @@ def test_ticks_equal_a_backfill(tmp_path_factory, empty_lake, history):
     assert tables[0] == tables[1]
 
 
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(observations, st.data())
+def test_a_cluster_has_the_rows_that_it_has_alone(tmp_path_factory, empty_lake, history, data):
+    """Whichever cluster is late, and whatever was counted of the others before."""
+    cluster_of = {at: data.draw(st.sampled_from(["a", "b"])) for at, _ in history}
+    rows = [observed(at, delay, cluster=cluster_of[at]) for at, delay in history]
+    late = data.draw(st.sampled_from(["a", "b"]))
+
+    def counted(name, rows):
+        lake = copied(empty_lake, Home.of(tmp_path_factory.mktemp(name) / "home"))
+        for row in rows:
+            tick(lake, row)
+        return lake.read(progress.OBJECTIVES).sort_by("hour").to_pylist()
+
+    shared = counted("shared", sorted(rows, key=lambda row: row["cluster"] == late))
+    for cluster in ("a", "b"):
+        alone = counted(cluster, [row for row in rows if row["cluster"] == cluster])
+        assert [row for row in shared if row["cluster"] == cluster] == alone
+
+
 def test_a_window_of_many_hours_is_that_of_each(lake):
     rows = [observed(at, BAD if at % 50 == 0 else GOOD) for at in range(0, 180, 3)]
     replace_groups(lake, minutes(0, 180), *rows)

@@ -76,11 +76,20 @@ def warmed(home: Home, engine: Engine) -> Iterator[Warm]:
     lake.catalog  # noqa: B018  the tables must exist before the engine reads them
     home.engine.mkdir()
     replace(engine, session_id=str(uuid.uuid4())).write(home.engine / "engine.json")
+    (home.path / "objectives.yaml").write_text(OBJECTIVES)
     forking.up(home)
     try:
         yield Warm(lake)
     finally:
         forking.down(home)
+
+
+OBJECTIVES = """\
+objectives:
+- {name: on-time, match: {}, delay: 30s, target: 99%, window: 6h}
+- {name: short, match: {topic: orders}, lag: 50, target: 0.9, window: 2h}
+"""
+"""Objectives of shared homes, so that their runs count minutes too."""
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:

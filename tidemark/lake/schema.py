@@ -14,7 +14,6 @@ from pyiceberg.expressions import (
     And,
     BooleanExpression,
     EqualTo,
-    GreaterThan,
     GreaterThanOrEqual,
     In,
     LessThan,
@@ -159,9 +158,9 @@ def earlier_than(column: str, instant: datetime) -> BooleanExpression:
     return LessThan(column, instant.isoformat())  # pyright: ignore
 
 
-def more_than(column: str, number: float) -> BooleanExpression:
-    """Return the condition that a column is above a number."""
-    return GreaterThan(column, number)  # pyright: ignore
+def less_than(column: str, number: float) -> BooleanExpression:
+    """Return the condition that a column is below a number."""
+    return LessThan(column, number)  # pyright: ignore
 
 
 def all_of(*conditions: BooleanExpression) -> BooleanExpression:

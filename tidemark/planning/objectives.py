@@ -1,8 +1,7 @@
 """Minutes of objectives by hour, and what they leave of the error budget: ``progress.objectives``.
 
 A run counts the hours of its window again as a whole, so that a tick, a repeated tick and a
-backfill give the same rows. The rows are few and need no Spark. Whether an hour is over follows
-from the newest hour of all clusters, so a cluster that is late counts its hours to their end.
+backfill give the same rows. The rows are few and need no Spark.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from pyiceberg.expressions import BooleanExpression
 from tidemark.lake.bounds import Bound, bound_of, columns_with_marks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
-from tidemark.lake.schema import all_of, any_of, more_than, window_filter
+from tidemark.lake.schema import all_of, less_than, window_filter
 from tidemark.lake.tables import progress
 from tidemark.settings.fields import fits
 from tidemark.settings.objectives import Measure, Objective
@@ -80,31 +79,58 @@ def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objectiv
     """
     hours = window.whole_hours()
     newest = lake.newest_hour(progress.OBJECTIVES)
-    counted = list(_hours(hours))
     if not objectives:
         has_rows = newest is not None and lake.has_rows(progress.OBJECTIVES, hours)
         return lake.replace(progress.OBJECTIVES, hours, _table([])) if has_rows else 0
-    if newest is not None and newest < hours.start:
-        # The last row of that hour ends with its last observation; now all of it is over.
-        since = max(newest + HOUR, hours.start - RECOUNTED)
-        counted = [newest, *_hours(Window(since, hours.end))]
-        hours = Window(newest, hours.end)
-    end = hours.end if newest is None else max(hours.end, newest + HOUR)
-    # An hour at a time, because one of 20,000 groups may have a million rows.
-    counts = [row for hour in counted for row in _counted(lake, objectives, hour, end - HOUR)]
-    longest = max(objective.window for objective in objectives)
-    # Statistics of files let most hours of a window be skipped: all their minutes are good.
-    not_good = all_of(
-        window_filter(progress.OBJECTIVES, Window(hours.start - longest, hours.start)),
-        any_of(more_than("bad", 0), more_than("unknown", 0)),
-    )
-    recent = Window(hours.start - LONG_HOURS * HOUR, hours.start)
-    columns = (*progress.OBJECTIVES.key, "good", "bad", "unknown")
-    stored = [*_stored(lake, not_good, columns), *_stored(lake, recent, columns)]
+    first, end = hours.start, hours.end
+    if newest is not None:
+        first = min(first, max(newest + HOUR, first - RECOUNTED))
+        end = max(end, newest + HOUR)
     later = _stored(lake, Window(hours.end, end)) if end > hours.end else []
+    longest = max(objective.window for objective in objectives)
+    columns = (*progress.OBJECTIVES.key, "good", "bad", "unknown")
+    # Statistics of files let most hours of a window be skipped: all their minutes are good. The
+    # window of the oldest hour that is counted again lies before it.
+    not_good = all_of(
+        window_filter(progress.OBJECTIVES, Window(first - 2 * longest, first)),
+        less_than("good", MINUTES),
+    )
+    recent = Window(first - LONG_HOURS * HOUR, first)
+    stored = [*_stored(lake, not_good, columns), *_stored(lake, recent, columns)]
+    newest_of: dict[str, datetime] = {}
+    for row in (*stored, *later):
+        _observe(row, newest_of)
+    counts: dict[datetime, list[dict[str, Any]]] = {}
+    # An hour at a time, because one of 20,000 groups may have a million rows. The newest comes
+    # first, because an hour is over where its cluster has an observation after it.
+    for hour in reversed([*_hours(Window(first, hours.end))]):
+        counts[hour] = list(_counted(lake, objectives, hour, newest_of))
+        for row in counts[hour]:
+            _observe(row, newest_of)
+    since = first - longest
+    for hour in {row["hour"] for row in stored if _is_unfinished(row, since, newest_of)}:
+        counts[hour] = list(_counted(lake, objectives, hour, newest_of))
+    begin = min(counts)
+    between = _stored(lake, Window(begin, first)) if begin < first else []
+    rows = [row for row in (*between, *later) if row["hour"] not in counts]
+    rows += [row for of_hour in counts.values() for row in of_hour]
     declared = {objective.name: objective for objective in objectives}
-    budgeted = list(with_budgets(stored, [*counts, *later], declared))
-    return lake.replace(progress.OBJECTIVES, Window(hours.start, end), _table(budgeted))
+    budgeted = list(with_budgets(stored, rows, declared))
+    return lake.replace(progress.OBJECTIVES, Window(begin, end), _table(budgeted))
+
+
+def _observe(row: Mapping[str, Any], newest_of: dict[str, datetime]) -> None:
+    """Add the hour of a row to the newest hour of each cluster."""
+    hour, cluster = row["hour"], row["cluster"]
+    newest_of[cluster] = max(hour, newest_of.get(cluster, hour))
+
+
+def _is_unfinished(
+    row: Mapping[str, Any], since: datetime, newest_of: Mapping[str, datetime]
+) -> bool:
+    """Return whether an hour ended with its last observation when it was counted, and is over."""
+    is_over = since <= row["hour"] < newest_of[row["cluster"]]
+    return is_over and row["good"] + row["bad"] + row["unknown"] < MINUTES
 
 
 def _hours(window: Window) -> Iterator[datetime]:
@@ -126,7 +152,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _counted(
-    lake: Lake, objectives: Sequence[Objective], hour: datetime, newest: datetime
+    lake: Lake,
+    objectives: Sequence[Objective],
+    hour: datetime,
+    newest_of: Mapping[str, datetime],
 ) -> Iterator[dict[str, Any]]:
     """Yield a row without a budget per subject and objective with an observation in an hour.
 
@@ -134,7 +163,7 @@ def _counted(
         lake: the tables.
         objectives: the objectives.
         hour: the hour.
-        newest: the newest hour with observations; it ends with its last one.
+        newest_of: the newest hour of each cluster with observations, which ends with the last one.
     """
     columns = columns_with_marks(("observed_at", *SUBJECT, *COLUMNS.values()))
     reach = Window(hour - timedelta(minutes=CARRIED), hour + HOUR)
@@ -144,7 +173,8 @@ def _counted(
         last = own[-1]
         if last["observed_at"] < hour:
             continue
-        through = hour + HOUR - MICROSECOND if hour < newest else last["observed_at"]
+        is_over = hour < newest_of.get(last["cluster"], hour)
+        through = hour + HOUR - MICROSECOND if is_over else last["observed_at"]
         for objective in objectives:
             if not fits(objective.match, last):
                 continue
