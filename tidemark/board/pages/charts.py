@@ -16,14 +16,7 @@ from tidemark.board.api.group import history_of
 from tidemark.board.group_copies import COLUMNS, ERROR
 from tidemark.board.group_history import Series
 from tidemark.board.incident_rows import incident_rows
-from tidemark.board.pages.timeline import (
-    Entry,
-    of_events,
-    of_health,
-    of_incidents,
-    of_notes,
-    within,
-)
+from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.pages.wording import milliseconds, number
 from tidemark.board.past import Shown
 from tidemark.board.store import Store
@@ -429,14 +422,18 @@ def marks_of(
     Raises:
         DamagedError: a file of a table is missing or damaged.
     """
-    entries = [
-        *of_events(event_rows(store, rows, window, cluster=cluster).to_pylist()),
-        *of_health(changes),
-        *of_incidents(incident_rows(rows)),
+    entries = happened(
+        window,
+        events=event_rows(store, rows, window, cluster=cluster).to_pylist(),
+        changes=changes,
+        incidents=incident_rows(rows),
+        notes=of_notes(store.lake.shared.state, {"cluster": cluster, **subject}),
+    )
+    return [
+        _mark(entry, words)
+        for entry in entries
+        if entry.kind == "note" or (entry.cluster == cluster and is_about(entry))
     ]
-    about = [entry for entry in entries if entry.cluster == cluster and is_about(entry)]
-    notes = of_notes(store.lake.shared.state, {"cluster": cluster, **subject})
-    return [_mark(entry, words) for entry in within([*about, *notes], window)]
 
 
 _KINDS = {IncidentState.FIRING: "fired", IncidentState.RESOLVED: "done"}

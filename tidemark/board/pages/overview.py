@@ -3,32 +3,17 @@
 from collections import Counter
 from typing import Any
 
-import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.clusters import cluster_rows
-from tidemark.board.incident_rows import (
-    SEVERITY,
-    TROUBLE,
-    WORST_FIRST,
-    incident_rows,
-    with_severity,
-)
+from tidemark.board.incident_rows import TROUBLE, WORST_FIRST, incident_rows, worst_groups
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.pages.timeline import (
-    Entry,
-    of_events,
-    of_health,
-    of_incidents,
-    of_notes,
-    within,
-)
+from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.trends import CHANGED_WITHIN
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
-from tidemark.lake.typed_rows import dict_rows
 from tidemark.rocketmq.records import LeftOut
 
 router = APIRouter(include_in_schema=False)
@@ -74,12 +59,9 @@ def _unmeasured(cluster: dict[str, Any]) -> list[str]:
 
 def _worst(page: Page) -> list[dict[str, Any]]:
     """Return the groups in trouble, or with the longest delays, each with its trend."""
-    rows = with_severity(page.rows.of(progress.GROUPS))
-    by_severity = [(SEVERITY, "ascending")]
-    places = pc.sort_indices(rows.select([SEVERITY]), sort_keys=by_severity)
     result = [
         row
-        for row in dict_rows(rows.take(places[:WORST]))
+        for row in worst_groups(page.rows.of(progress.GROUPS), WORST)
         if row["health"] in TROUBLE or row["lag"] or row["delay_ms"]
     ]
     trends = page.trends
@@ -95,10 +77,10 @@ def _changes(page: Page) -> list[Entry]:
     if newest is None:
         return []
     window = Window(newest - CHANGED_WITHIN, page.end + MICROSECOND)
-    entries = [
-        *of_events(page.rows.of(progress.EVENTS).to_pylist()),
-        *of_health(page.trends.changes),
-        *of_incidents(incident_rows(page.rows)),
-        *of_notes(page.store.lake.shared.state),
-    ]
-    return within(entries, window)
+    return happened(
+        window,
+        events=page.rows.of(progress.EVENTS).to_pylist(),
+        changes=page.trends.changes,
+        incidents=incident_rows(page.rows),
+        notes=of_notes(page.store.lake.shared.state),
+    )

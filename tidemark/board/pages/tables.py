@@ -14,14 +14,7 @@ from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
-from tidemark.board.pages.timeline import (
-    Entry,
-    of_events,
-    of_health,
-    of_incidents,
-    of_notes,
-    within,
-)
+from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having
 from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError
@@ -196,14 +189,12 @@ def events(page: ThePage, hours: int = 24) -> Response:
     if not 1 <= hours <= 24 * 90:
         raise ProblemError(400, "hours: 1 to 2160 is wanted")
     window = Window(page.end - timedelta(hours=hours), page.end + MICROSECOND)
-    entries = within(
-        [
-            *of_events(event_rows(page.store, page.rows, window).to_pylist()),
-            *of_health(page.trends.changes),
-            *of_incidents(incident_rows(page.rows)),
-            *of_notes(page.store.lake.shared.state),
-        ],
+    entries = happened(
         window,
+        events=event_rows(page.store, page.rows, window).to_pylist(),
+        changes=page.trends.changes,
+        incidents=incident_rows(page.rows),
+        notes=of_notes(page.store.lake.shared.state),
     )
     shown = [replace(entry, dated=True) for entry in entries[:MOST]]
     return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)

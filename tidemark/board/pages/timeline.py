@@ -157,6 +157,27 @@ def steps(incident: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(transitions, key=lambda transition: transition["at"])
 
 
+def happened(
+    window: Window,
+    *,
+    events: Iterable[Mapping[str, Any]],
+    changes: Iterable[Mapping[str, Any]],
+    incidents: Iterable[Mapping[str, Any]],
+    notes: Iterable[Entry],
+) -> list[Entry]:
+    """Return everything that happened in a window, the newest first.
+
+    Args:
+        window: the window.
+        events: rows of ``progress.events``.
+        changes: changes of health.
+        incidents: incidents with their transitions.
+        notes: annotations, see `of_notes`.
+    """
+    entries = [*of_events(events), *of_health(changes), *of_incidents(incidents), *notes]
+    return within(entries, window)
+
+
 def within(entries: Iterable[Entry], window: Window) -> list[Entry]:
     """Return the entries of a window, the newest first."""
     result = [entry for entry in entries if entry.at in window]
