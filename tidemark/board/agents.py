@@ -22,13 +22,12 @@ from tidemark.board.api import group as group_api
 from tidemark.board.api import groups as groups_api
 from tidemark.board.api import plan as plan_api
 from tidemark.board.dependencies import shown
-from tidemark.board.incident_rows import WORST_FIRST
+from tidemark.board.incident_rows import worst_groups
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError, json_response
 from tidemark.board.store import Store
 from tidemark.lake.tables import progress
-from tidemark.lake.typed_rows import dict_rows
 
 PATH = "/mcp"
 
@@ -81,15 +80,16 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
         limit: Limit = 50,
     ) -> str:
         """List consumer groups on topics by lag, with delay, rates and health."""
-        listed = _called(groups_api.groups, store, cluster=cluster, q=q, health=health, limit=limit)
-        listed["items"] = [_few(row) for row in listed["items"]]
-        return _text(listed)
+        listed = json.loads(
+            _called(groups_api.groups, store, cluster=cluster, q=q, health=health, limit=limit)
+        )
+        return _text(listed | {"items": [_few(row) for row in listed["items"]]})
 
     @tool
     def find_worst(limit: Limit = 10) -> str:
         """List the groups in trouble: the worst health first, then the longest delay."""
-        rows = dict_rows(store.newest.of(progress.GROUPS))
-        return _text({"items": [_few(row) for row in sorted(rows, key=_by_trouble)[:limit]]})
+        worst = worst_groups(store.newest.of(progress.GROUPS), limit)
+        return _text({"items": [_few(row) for row in worst]})
 
     @tool
     def explain_group(cluster: Cluster, group: Group) -> str:
@@ -112,18 +112,16 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
         step: Annotated[str, Field(description="time that a point stands for, e.g. 5m")] = "",
     ) -> str:
         """Return columns of a group on a topic over time; nulls stand in gaps."""
-        return _text(
-            _called(
-                group_api.history,
-                store,
-                cluster=_known(store, cluster),
-                group=group,
-                topic=topic,
-                from_=start,
-                to=end,
-                step=step,
-                columns=columns,
-            )
+        return _called(
+            group_api.history,
+            store,
+            cluster=_known(store, cluster),
+            group=group,
+            topic=topic,
+            from_=start,
+            to=end,
+            step=step,
+            columns=columns,
         )
 
     @tool
@@ -181,8 +179,7 @@ def mount(app: FastAPI, made: MCPServer, longest_body: int) -> None:
 
 def _explained(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
     details = _checked(lambda: group_api.group_details(rows, _in(rows, cluster), group))
-    events = rows.of(progress.EVENTS, cluster)
-    about = [row for row in dict_rows(events) if row["consumer_group"] == group]
+    events = group_api.rows_of_group(rows, progress.EVENTS, cluster, group)
     owners = ("topic", "broker", "queue_id", "state", "expected_client_id", "actual_client_id")
     return {
         "cluster": cluster,
@@ -193,7 +190,7 @@ def _explained(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
         "owners": [{name: row[name] for name in owners} for row in details["assignments"][:MOST]],
         "members": details["members"][:MOST],
         "idle_members": details["idle_clients"][:MOST],
-        "events": sorted(about, key=lambda row: row["observed_at"], reverse=True)[:MOST],
+        "events": sorted(events, key=lambda row: row["observed_at"], reverse=True)[:MOST],
         "incidents": [
             row | {"hint": KINDS[row["kind"]].hint if row["kind"] in KINDS else ""}
             for row in details["incidents"]
@@ -203,12 +200,11 @@ def _explained(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     """Return content as the API writes it: instants in ISO 8601 UTC, unknown as null."""
-    return bytes(json_response(content).body).decode()
+    return _body(json_response(content))
 
 
-def _by_trouble(row: dict[str, Any]) -> tuple[int, bool, float]:
-    state = WORST_FIRST.index(row["health"]) if row["health"] in WORST_FIRST else len(WORST_FIRST)
-    return state, row["delay_ms"] is None, -(row["delay_ms"] or 0)
+def _body(response: Response) -> str:
+    return bytes(response.body).decode()
 
 
 def _few(row: dict[str, Any]) -> dict[str, Any]:
@@ -225,13 +221,13 @@ def _in(rows: Shown, cluster: str) -> str:
     return cluster
 
 
-def _called(route: Callable[..., Response], store: Store, **arguments: Any) -> dict[str, Any]:
-    """Return what a route of the API returns.
+def _called(route: Callable[..., Response], store: Store, **arguments: Any) -> str:
+    """Return what a route of the API returns, as JSON.
 
     Raises:
         ToolError: its problem, in one line.
     """
-    return json.loads(bytes(_checked(lambda: route(store, **arguments)).body))
+    return _body(_checked(lambda: route(store, **arguments)))
 
 
 def _checked(work: Callable[[], T]) -> T:

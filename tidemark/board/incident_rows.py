@@ -66,6 +66,14 @@ def with_severity(rows: pa.Table) -> pa.Table:
     return rows.append_column(SEVERITY, pc.add(of_state, within))
 
 
+def worst_groups(rows: pa.Table, count: int) -> list[dict[str, Any]]:
+    """Return the rows of ``progress.groups`` with the worst `SEVERITY`, the worst first."""
+    ranked = with_severity(rows)
+    by_severity = [(SEVERITY, "ascending")]
+    places = pc.sort_indices(ranked.select([SEVERITY]), sort_keys=by_severity)
+    return dict_rows(ranked.take(places[:count]))
+
+
 SEVERITIES = tuple(Severity)
 STATES = (*OPEN, IncidentState.RESOLVED)
 PLACES = {IncidentState.PENDING: 1, IncidentState.RESOLVED: 2}
