@@ -251,10 +251,10 @@ def test_a_diagnosis_is_not_shown_as_of_before(client: TestClient, filled: Lake)
     incident_of_billing(filled, opened, diagnosis=to_json(later))
     client.app.state.store.refresh()  # pyright: ignore
     at = (now() - timedelta(minutes=2)).isoformat()
-    asked = {"id": "0123456789abcdef", "at": at}
-    assert LINE not in client.get("/incident", params=asked, headers=HTML).text
-    asked["at"] = now().isoformat()
-    assert LINE in client.get("/incident", params=asked, headers=HTML).text
+    parameters = {"id": "0123456789abcdef", "at": at}
+    assert LINE not in client.get("/incident", params=parameters, headers=HTML).text
+    parameters["at"] = now().isoformat()
+    assert LINE in client.get("/incident", params=parameters, headers=HTML).text
 
 
 @pytest.mark.parametrize("kept", ["{", "[]", '{"clients":[{"outcome":"OF_LATER"}]}', "7"])
@@ -264,12 +264,12 @@ def test_a_diagnosis_that_cannot_be_read_is_left_out(
     incident_of_billing(filled, now(), diagnosis=kept)
     client.app.state.store.refresh()  # pyright: ignore
     later = (now() + timedelta(minutes=1)).isoformat()
-    for path, asked in (
+    for path, parameters in (
         ("/incident", {"id": "0123456789abcdef"}),
         ("/incident", {"id": "0123456789abcdef", "at": later}),
         ("/group", {"cluster": CLUSTER, "group": "billing"}),
     ):
-        assert client.get(path, params=asked, headers=HTML).status_code == 200
+        assert client.get(path, params=parameters, headers=HTML).status_code == 200
 
 
 def test_members_events_and_rates_before(client: TestClient, filled: Lake) -> None:
@@ -294,8 +294,8 @@ def test_members_events_and_rates_before(client: TestClient, filled: Lake) -> No
     assert client.post("/api/v1/annotations", json=deploy).status_code == 201
     other = {"text": "other deploy", "at": later.isoformat(), "match": {"topic": ["else"]}}
     assert client.post("/api/v1/annotations", json=other).status_code == 201
-    asked = {"id": "0123456789abcdef"}
-    text = client.get("/incident", params=asked, headers=HTML).text
+    parameters = {"id": "0123456789abcdef"}
+    text = client.get("/incident", params=parameters, headers=HTML).text
     text = text.partition("What changed just before")[2].partition("Next step")[0]
     assert "1 member joined" in text and "1 member left" in text and "REBALANCED" in text
     assert "deploy 4.2" in text and "other deploy" not in text
@@ -331,9 +331,9 @@ def test_a_board_that_only_reads_offers_no_request(store: Store) -> None:
     with TestClient(
         application(store, login=login), "http://127.0.0.1", client=("127.0.0.1", 50_000)
     ) as client:
-        asked = {"cluster": CLUSTER, "group": "billing"}
+        parameters = {"cluster": CLUSTER, "group": "billing"}
         headers = HTML | {"Authorization": "Bearer t-read"}
-        assert "/stacks" not in client.get("/group", params=asked, headers=headers).text
+        assert "/stacks" not in client.get("/group", params=parameters, headers=headers).text
 
 
 def test_too_many_diagnoses_are_refused(

@@ -1,7 +1,7 @@
 """``/mcp``: tools for agents by the Model Context Protocol, with read rights only.
 
 A tool returns what the address of the API with the same content returns: unknown is null, and a
-bound has its mark beside it. Names from brokers stand in values of JSON, never in instructions.
+bound has its mark. Names from brokers stand in values of JSON, never in instructions.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Diagnoses of groups for people: at most one request to a member and `SECONDS`, whoever asks."""
+"""Diagnoses of groups for people: at most one request to a member within `SECONDS`."""
 
 import asyncio
 import threading

@@ -33,7 +33,7 @@ CHECK_SECONDS = 1.0
 FIRST_TICK_SECONDS = 300
 """Longest wait for the first tick, which the schedule starts within a minute."""
 
-LOOK_BACK = timedelta(minutes=5)
+OVERLAP = timedelta(minutes=5)
 """Longest time from the end of a tick to its record being seen, as while the engine starts."""
 
 WAITING_SECONDS = 15.0
@@ -152,7 +152,7 @@ def _boot(
     processes: dict[str, subprocess.Popen[bytes]],
     steps: "Steps",
 ) -> LabCluster:
-    """Start the cluster with its workload, and the engine beside it.
+    """Start the cluster with its workload, and the engine.
 
     The engine is started by a process of its own, which an interruption ends at once.
     """
@@ -202,7 +202,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
     """
     began = dg.RunsFilter(created_after=running.since)  # not those of an earlier demo
     is_success: dict[str, bool] = {}
-    looked_at = running.since
+    checked_at = running.since
     until = time.monotonic() + FIRST_TICK_SECONDS
     running.steps.begin(Step.FIRST_TICK)
     with opened_storage() as instance, _tick_at_once(running, report):
@@ -219,13 +219,13 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
                 report("the Spark engine is gone, starting it again")
                 run_services.up(running.settings)
             now = datetime.now(UTC)
-            for record in finished(instance, running.since, looked_at):
+            for record in finished(instance, running.since, checked_at):
                 run = record.dagster_run
                 if run.run_id not in is_success:
                     is_success[run.run_id] = run.status is dg.DagsterRunStatus.SUCCESS
                     running.steps.done()
                     report(_tick_line(len(is_success), record))
-            looked_at = now
+            checked_at = now
         if failed := list(is_success.values()).count(False):
             raise CommandError(f"{failed} of {len(is_success)} ticks failed; see the Dagster UI")
 
@@ -255,13 +255,13 @@ def _tick_line(number: int, record: Any) -> str:
     return f"tick {number}: {status} in {seconds:.1f} s"
 
 
-def finished(instance: dg.DagsterInstance, since: datetime, looked_at: datetime) -> list[Any]:
+def finished(instance: dg.DagsterInstance, since: datetime, checked_at: datetime) -> list[Any]:
     """Return the ticks that began after an instant and have ended of late, oldest first.
 
     Args:
         instance: Dagster's records, which a demo of days has thousands of.
         since: the instant.
-        looked_at: the last look; ticks that ended up to `LOOK_BACK` before it are returned again.
+        checked_at: the last check; ticks that ended up to `OVERLAP` before it are returned again.
     """
     ended = [
         dg.DagsterRunStatus.SUCCESS,
@@ -272,7 +272,7 @@ def finished(instance: dg.DagsterInstance, since: datetime, looked_at: datetime)
         job_name=TICK.name,
         statuses=ended,
         created_after=since,
-        updated_after=max(since, looked_at - LOOK_BACK),
+        updated_after=max(since, checked_at - OVERLAP),
     )
     return list(reversed(instance.get_run_records(ticks)))
 

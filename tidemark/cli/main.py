@@ -56,7 +56,7 @@ class _Commands(TyperGroup):
         if cmd_name in WITHOUT_PANDAS:
             leave_out_pandas()
         app = importlib.import_module(f"tidemark.cli.commands.{cmd_name}").app
-        # Each help looks like that of `tidemark` itself, and names no option of Typer's.
+        # Each help has the form of that of `tidemark` itself, and names no option of Typer's.
         app.rich_markup_mode, app._add_completion = None, False
         command = typer.main.get_command(app)
         command.name = cmd_name

@@ -16,7 +16,7 @@ KILL_SECONDS = 30.0
 """Longest time for killed processes to end."""
 
 CHECK_SECONDS = 0.2
-"""Time between two looks at what is left."""
+"""Time between two checks of what is left."""
 
 SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 """They end the command: Ctrl-C, Ctrl-\\, a service manager, and a terminal that is closed."""
@@ -32,7 +32,7 @@ def supervise(report: Report, *, is_endless: bool) -> int | None:
     """Return in a new process, which does the work of this command, and wait here for its end.
 
     This process does nothing else, so no signal finds it in the middle of something: it never
-    handles one, but looks whether there was one. It adopts what loses its parent, so that each
+    handles one, but checks whether there was one. It adopts what loses its parent, so that each
     process that the work starts, in whatever session, stays a descendant. All are ended when the
     work ends or a signal comes, however many more come, and whether or not anyone reads the report.
     A hangup that is ignored, as under ``nohup``, ends nothing.

@@ -12,7 +12,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 def explain(error: Any, commands: Any, ctx: Any) -> None:
-    """Add to the message of a mistake what was probably meant, where that can be told.
+    """Add to the message of a mistake what was probably meant, where that is clear.
 
     Args:
         error: the mistake.

@@ -280,11 +280,11 @@ class _Requests:
     ) -> list[ClientStacks]:
         """Return the stacks of members, in their order."""
         refused = {it.client_id: self._refusal(it, would_commit) for it in members}
-        asked = [it for it in members if refused[it.client_id] is None]
-        addresses = await self._homes() if asked else {}
+        requested = [it for it in members if refused[it.client_id] is None]
+        addresses = await self._homes() if requested else {}
         known: dict[str, ClientStacks] = {}
         by_address: dict[str, list[Client]] = {}
-        for member in asked:
+        for member in requested:
             if address := addresses.get(member.client_id):
                 by_address.setdefault(address, []).append(member)
 
@@ -480,7 +480,7 @@ def read_diagnosis(value: Mapping[str, Any]) -> Diagnosis:
 
 
 def with_words(diagnosis: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a diagnosis as plain values, with ``words`` beside the outcomes."""
+    """Return a diagnosis as plain values, with ``words`` for the outcomes."""
     return {
         **diagnosis,
         "clients": _worded(diagnosis["clients"], STACK_WORDS),

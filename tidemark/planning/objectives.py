@@ -231,7 +231,7 @@ def minute_states(
 def is_bad(row: Mapping[str, Any], objective: Objective) -> bool | None:
     """Return whether an observation is above the threshold of an objective; None where unknown.
 
-    A lower bound above the threshold is, and one within it says nothing.
+    A lower bound above the threshold is, and one within it leaves that unknown.
     """
     column = COLUMNS[objective.measure]
     value = row[column]

@@ -1,6 +1,6 @@
 """The page of quality: what is not met and why, and decisions on quarantined rows.
 
-A decision is as that of `tidemark quarantine`. The page says which numbers follow it and how.
+A decision is as that of `tidemark quarantine`. The page names the numbers that follow it.
 """
 
 import json

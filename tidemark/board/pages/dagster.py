@@ -1,4 +1,4 @@
-"""Addresses of Dagster's pages, where a person needs them beside those of the board."""
+"""Addresses of pages of Dagster that pages of the board link to."""
 
 from dataclasses import dataclass
 from urllib.parse import quote

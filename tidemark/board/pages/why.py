@@ -73,7 +73,7 @@ class Why:
     """The trouble of a group on a topic, as far as it is known.
 
     Attributes:
-        is_troubled: whether its health or an open incident says that something is wrong.
+        is_troubled: whether its health or an open incident states that something is wrong.
         queue: the worst queue with its owner; None without a queue that is behind.
         since: when the trouble was first observed, by the oldest open incident.
         diagnosis: the newest diagnosis of an open incident.
