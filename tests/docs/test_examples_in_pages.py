@@ -9,7 +9,7 @@ import pytest
 
 from expectations import brought_suites, tolerances
 from tidemark.alerting.rules.files import load_rules
-from tidemark.settings import health, machines, objectives
+from tidemark.settings import health, machines, objectives, owners
 from tidemark.settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "capacity": mistakes_of_entries(machines.read),
     "quality": mistakes_of_entries(tolerances.read),
     "objectives": mistakes_of_entries(objectives.read),
+    "owners": mistakes_of_entries(owners.read),
 }
 """First key of a file to its reader, which raises or fails for a mistake."""
 

@@ -136,6 +136,7 @@ class Settings(BaseSettings):
     objectives: str = _setting(
         "", "File of objectives of groups; objectives.yaml in the home unless set."
     )
+    owners: str = _setting("", "File of the teams of groups; owners.yaml in the home unless set.")
     notify_urls: SecretStr = _setting(
         SecretStr(""), "Apprise addresses that receive notifications, separated by blanks."
     )
@@ -423,6 +424,11 @@ class Settings(BaseSettings):
     def objectives_file(self) -> SettingsFile:
         """The file of objectives of groups."""
         return SettingsFile.of(self.home, "objectives.yaml", self.objectives)
+
+    @property
+    def owners_file(self) -> SettingsFile:
+        """The file of the teams of groups."""
+        return SettingsFile.of(self.home, "owners.yaml", self.owners)
 
     @property
     def spark(self) -> SparkSettings:

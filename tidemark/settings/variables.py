@@ -26,6 +26,7 @@ NAMES = tuple(
         "EXPECTATIONS",
         "CAPACITY",
         "OBJECTIVES",
+        "OWNERS",
         "NOTIFY_URLS",
         "DIGEST_URLS",
         "HEARTBEAT_URL",

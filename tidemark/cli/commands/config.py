@@ -16,7 +16,8 @@ COLUMNS = ("name", "value", "source", "unit", "description")
 
 HOME_FILES = {
     **{
-        name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity", "objectives")
+        name: f"{name}.yaml"
+        for name in ("clusters", "health", "quality", "capacity", "objectives", "owners")
     },
     "expectations": "expectations",
 }

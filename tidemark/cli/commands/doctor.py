@@ -66,6 +66,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         Check(name="suites", run=_suites),
         Check(name="capacity", run=_capacity),
         Check(name="objectives", run=_objectives),
+        Check(name="owners", run=_owners),
     ]
     brokers = Check(
         name="brokers", run=lambda: _brokers(namesrv), uses="TIDEMARK_NAMESRV, clusters.yaml"
@@ -240,6 +241,18 @@ def _objectives() -> str:
     if mistakes:
         raise MistakesError(mistakes)
     return "none is declared" if file.missing else f"{len(objectives)} in {file.path}"
+
+
+def _owners() -> str:
+    from tidemark.settings.owners import Owners, read
+
+    file = invocation().settings.owners_file
+    entries, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise MistakesError(mistakes)
+    if file.missing:
+        return "no group has a team"
+    return f"{len(entries)} entries of {len(Owners(entries).teams)} teams in {file.path}"
 
 
 def _brokers(namesrv: str) -> str:
