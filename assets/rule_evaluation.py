@@ -62,7 +62,8 @@ def read_rows(
     """Read the rows that rules are evaluated on, by full name of their table.
 
     Recent rows are picked by snapshot, so that Spark runs the same code at every tick. Rows of
-    former days are picked by time, without those of files of one broker.
+    former days are picked by time, without those of files of one broker. Rows of hours are picked
+    by hour: a snapshot is judged by what its hour held before it.
 
     Most windows hold no deep snapshot and no event. Tables of group features without a row are
     left out: reading their metadata costs less than a join.
@@ -71,6 +72,8 @@ def read_rows(
     since = history.remembered(window).start
 
     def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
+        if _is_of_hours(table):
+            return read_windows(session, table, *windows)
         if min(window.start for window in windows) < since:
             left_out = _files_left_out(lake, windows, known)
             stored = read_windows(session, table, *windows)
@@ -85,8 +88,14 @@ def read_rows(
     return {
         table.name: rows(table, windows)
         for table, windows in tables_to_read(rules, window, outages)
-        if table not in optional or lake.has_rows(table, window)
+        if table not in optional
+        or lake.has_rows(table, window.whole_hours() if _is_of_hours(table) else window)
     }
+
+
+def _is_of_hours(table: Table) -> bool:
+    """Return whether a table has a row per hour, which belongs to many snapshots."""
+    return "hour" in table.key
 
 
 def _rows_of(session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]) -> DataFrame:

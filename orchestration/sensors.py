@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.metadata import key_of
-from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
+from assets.resources import (
+    CollectorResource,
+    LakeResource,
+    ObjectivesResource,
+    QualityResource,
+    RulesResource,
+)
 from assets.run_tags import OF_TIDEMARK
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
@@ -19,9 +25,12 @@ from tidemark.alerting.delivery.receivers import open_channels
 from tidemark.alerting.delivery.silences import SilenceError, mutes, silences
 from tidemark.alerting.incidents import self_monitoring as pipeline
 from tidemark.alerting.incidents.removed import (
+    EXPECTATION_REMOVED,
+    OBJECTIVE_REMOVED,
     close_removed,
     close_undeclared,
     removed_clusters,
+    without_objective,
     without_result,
 )
 from tidemark.alerting.incidents.repository import advance_incidents
@@ -157,11 +166,13 @@ def watch(
     alert_rules: RulesResource,
     collector: CollectorResource,
     quality_settings: QualityResource,
+    objectives: ObjectivesResource,
 ) -> dg.SkipReason:
     """Advance incidents about failed runs, late snapshots and failed expectations.
 
-    Also closes the incidents of clusters that were removed from the settings file, and of
-    expectations that are no longer declared.
+    Also closes the incidents of clusters that were removed from the settings file, of expectations
+    that are no longer declared, and of groups without an objective. A file of objectives with a
+    mistake closes none.
     """
     end_dead_runs(context.instance)
     declared = alert_rules.rule_set()
@@ -194,8 +205,16 @@ def watch(
     unvalidated = without_result(incidents, evaluation)
     undeclared = unvalidated.keys() - quality_settings.declared(unvalidated)
     changed += close_undeclared(
-        lake.lake, [one for key in undeclared for one in unvalidated[key]], now
+        lake.lake,
+        [one for key in undeclared for one in unvalidated[key]],
+        now,
+        EXPECTATION_REMOVED,
     )
+    promised, wrong_objectives = objectives.declared()
+    if not wrong_objectives:
+        changed += close_undeclared(
+            lake.lake, without_objective(incidents, promised), now, OBJECTIVE_REMOVED
+        )
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(evaluation.alerts)} found, {changed} incidents changed{wrong}")
 

@@ -254,7 +254,8 @@ def _evaluated_on(
     own = source.prepare(*(rows[table.name] for table in (source.table, *source.also_reads)))
     prepared = with_features(own, features, rows)
     prepared = with_growth(prepared, source.key, [rule.condition for rule in rules], outages)
-    evidence = [*source.evidence, *(name for feature in features for name in feature.columns)]
+    shown = [name for one in features for name in one.columns if name not in one.not_shown]
+    evidence = [*source.evidence, *shown]
     prepared, speakers = with_speakers(prepared, rules)
     outcomes = F.array(*[_outcome(rule, speakers.get(rule.name)) for rule in rules])
     return (

@@ -12,13 +12,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from spark.alerts.objective_minutes import objective_minutes
 from spark.columns import with_new
-from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import EventKind
 from tidemark.planning.history import LoadedSnapshot
+from tidemark.settings.objectives import LONGEST_HOURS
 from tidemark.settings.sections import MEMORY
 
 GROWTH = "_growth"
@@ -115,8 +117,11 @@ class GroupFeature:
         key: the columns that join them to rows of groups, besides ``snapshot_id``.
         derive: from rows of the table, one row per snapshot and key with the columns.
         days_back: how many former days are read too, at the same time of day.
+        hours_back: how many hours before the window's are read too, of a table with a row per
+            hour and not per snapshot.
         also_reads: other tables that `derive` takes after its own, with the rows of the same
             snapshots.
+        not_shown: columns that are too long for the evidence of alerts.
     """
 
     table: Table
@@ -124,10 +129,15 @@ class GroupFeature:
     key: tuple[str, ...]
     derive: Callable[..., DataFrame]
     days_back: int = 0
+    hours_back: int = 0
     also_reads: tuple[Table, ...] = ()
+    not_shown: tuple[str, ...] = ()
 
     def windows(self, window: Window) -> list[Window]:
         """Return the windows whose rows the feature of a window is derived from."""
+        if self.hours_back:
+            hours = window.whole_hours()
+            return [Window(hours.start - self.hours_back * HOUR, hours.end)]
         days = (timedelta(days=day) for day in range(1, self.days_back + 1))
         return [
             window,
@@ -276,6 +286,18 @@ GROUP_FEATURES = (
         derive=_usual_share,
         days_back=FORMER_DAYS,
         also_reads=(raw.BROKERS,),
+    ),
+    GroupFeature(
+        table=progress.OBJECTIVES,
+        columns={
+            "objective_minutes": "array<struct<objective:string,allowed:double,minutes:string>>",
+            "missed_objectives": "array<string>",
+        },
+        key=_TOPIC,
+        derive=objective_minutes,
+        hours_back=LONGEST_HOURS,
+        also_reads=(raw.SNAPSHOTS,),
+        not_shown=("objective_minutes",),
     ),
 )
 

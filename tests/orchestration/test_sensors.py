@@ -6,13 +6,22 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from msgspec.structs import replace
 
-from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
+from assets.resources import (
+    CollectorResource,
+    LakeResource,
+    ObjectivesResource,
+    QualityResource,
+    RulesResource,
+)
 from assets.run_tags import OF_TIDEMARK
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from tests.support.notification_servers import heartbeats, serve
-from tidemark.alerting.incidents.repository import advance_incidents
+from tests.support.notified_incidents import incident
+from tidemark.alerting.incidents.removed import OBJECTIVE_REMOVED
+from tidemark.alerting.incidents.repository import advance_incidents, save
 from tidemark.alerting.incidents.self_monitoring import check_pipeline
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.lake.catalog import Lake
@@ -30,12 +39,15 @@ def instance():
         yield made
 
 
-def evaluate(sensor, lake, instance, rules=DEFAULT_RULES, cursor=None, suites=""):
+def evaluate(
+    sensor, lake, instance, rules=DEFAULT_RULES, cursor=None, suites="", objectives="none"
+):
     resources = {
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(rules)),
         "collector": CollectorResource(),
         "quality_settings": QualityResource(path="", folder=str(suites)),
+        "objectives": ObjectivesResource(path=str(objectives)),
         "notification_settings": Settings.read().notifications,
     }
     with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
@@ -131,6 +143,7 @@ def test_a_first_tick_that_never_starts_is_found(lake, instance):
         "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
         "collector": CollectorResource(),
         "quality_settings": QualityResource(path=""),
+        "objectives": ObjectivesResource(path="none"),
     }
     with dg.build_sensor_context(instance=instance, resources=resources) as context:
         watch(context)
@@ -221,6 +234,32 @@ def test_a_wrong_rule_is_reported_and_resolves_no_incident(lake, instance, tmp_p
     assert "rules.yaml:2: rules[0].kind: unknown kind 'late'" in message
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "FIRING"
+
+
+def test_a_group_without_an_objective_burns_no_budget(lake, instance, tmp_path):
+    """Its burn rate is unknown from then on, which would keep the incident open for ever."""
+    burning = replace(
+        incident(("FIRING", 0)), rule="budget-burning", kind="burn_rate", incident_id="burning"
+    )
+    save(lake, [], [burning, incident(("FIRING", 0))])
+    file = tmp_path / "objectives.yaml"
+    entry = (
+        "objectives:\n- {{name: on-time, match: {{consumer_group: {group}}}, delay: 30s, "
+        "target: 99%, window: 30d}}\n"
+    )
+
+    def states():
+        evaluate(watch, lake, instance, objectives=file)
+        return {row["kind"]: row["state"] for row in lake.read(INCIDENTS).to_pylist()}
+
+    file.write_text(entry.format(group="billing"))
+    assert states() == {"burn_rate": "FIRING", "lag": "FIRING"}
+    file.write_text("objectives: [{name: on-time}]\n")
+    assert states() == {"burn_rate": "FIRING", "lag": "FIRING"}, "a mistake withdraws nothing"
+    file.write_text(entry.format(group="audit"))
+    assert states() == {"burn_rate": "RESOLVED", "lag": "FIRING"}
+    (row,) = [row for row in lake.read(INCIDENTS).to_pylist() if row["kind"] == "burn_rate"]
+    assert json.loads(row["evidence"])["closed"] == OBJECTIVE_REMOVED
 
 
 def test_an_idle_evaluation_reads_no_whole_table(lake, instance, monkeypatch):
@@ -334,6 +373,7 @@ def test_a_cursor_that_a_person_edits_stops_no_watch(lake, instance, cursor, sin
         "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
         "collector": CollectorResource(),
         "quality_settings": QualityResource(path=""),
+        "objectives": ObjectivesResource(path="none"),
     }
     with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
         watch(context)

@@ -115,6 +115,15 @@ def test_an_observation_speaks_for_five_minutes(lake):
     assert counts(lake) == {0: (1, 6, 6)}
 
 
+def test_minutes_are_spelled_and_later_ones_change_none_of_them(lake):
+    spelled = []
+    for row in (observed(0, GOOD), observed(1, BAD), observed(9, GOOD), observed(10, None)):
+        tick(lake, row)
+        spelled.append(row_of(lake, 0)["minutes"])
+    # 2 to 6 by the observation at 1; 7 and 8 come more than five minutes after one.
+    assert spelled == ["+", "+-", "+------??+", "+------??+?"]
+
+
 def test_an_hour_is_whole_once_the_next_one_has_begun(lake):
     for at in (50, 57, 63):
         tick(lake, observed(at, GOOD))

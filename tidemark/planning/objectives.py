@@ -20,7 +20,7 @@ from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import all_of, less_than, window_filter
 from tidemark.lake.tables import progress
 from tidemark.settings.fields import fits
-from tidemark.settings.objectives import Measure, Objective
+from tidemark.settings.objectives import LONGEST_HOURS, Measure, MinuteState, Objective
 
 CARRIED = 5
 """Minutes without an observation that one before them speaks for; longer gaps are unknown."""
@@ -33,9 +33,6 @@ BATCH = 10_000
 """Rows of groups that are Python objects at a time."""
 
 MINUTES = 60
-
-LONG_HOURS = 6
-"""Hours of the longer of the two windows of burn rates; the shorter one is an hour."""
 
 COLUMNS = {Measure.DELAY: "delay_ms", Measure.LAG: "lag"}
 """The columns of ``progress.groups`` that objectives bound."""
@@ -95,7 +92,7 @@ def replace_objectives(lake: Lake, window: Window, objectives: Sequence[Objectiv
         window_filter(progress.OBJECTIVES, Window(first - 2 * longest, first)),
         less_than("good", MINUTES),
     )
-    recent = Window(first - LONG_HOURS * HOUR, first)
+    recent = Window(first - LONGEST_HOURS * HOUR, first)
     stored = [*_stored(lake, not_good, columns), *_stored(lake, recent, columns)]
     newest_of: dict[str, datetime] = {}
     for row in (*stored, *later):
@@ -178,7 +175,7 @@ def _counted(
         for objective in objectives:
             if not fits(objective.match, last):
                 continue
-            count = count_minutes(minute_states(own, objective), hour, through)
+            minutes = minutes_of(minute_states(own, objective), hour, through)
             yield {
                 "hour": hour,
                 "snapshot_id": last["snapshot_id"],
@@ -187,9 +184,10 @@ def _counted(
                 "objective": objective.name,
                 "measure": objective.measure.value,
                 "threshold": objective.threshold,
-                "good": count.good,
-                "bad": count.bad,
-                "unknown": count.unknown,
+                "good": minutes.count(MinuteState.GOOD),
+                "bad": minutes.count(MinuteState.BAD),
+                "unknown": minutes.count(MinuteState.UNKNOWN),
+                "minutes": minutes,
             }
 
 
@@ -210,8 +208,8 @@ def _matching(observed: pa.Table, objectives: Sequence[Objective]) -> Iterator[d
 
 def minute_states(
     rows: Iterable[Mapping[str, Any]], objective: Objective
-) -> dict[datetime, bool | None]:
-    """Return whether each observed minute is bad, NULL where that is unknown.
+) -> dict[datetime, MinuteState]:
+    """Return the state of each observed minute.
 
     A minute is bad where one of its observations is, and else unknown where one of them is.
 
@@ -219,13 +217,16 @@ def minute_states(
         rows: those of one subject, of ``progress.groups``.
         objective: the objective.
     """
-    states: dict[datetime, bool | None] = {}
+    states: dict[datetime, MinuteState] = {}
     for row in rows:
         minute = row["observed_at"].replace(second=0, microsecond=0)
-        state = is_bad(row, objective)
-        if minute not in states or state or states[minute] is False:
+        state = _STATES[is_bad(row, objective)]
+        if state is MinuteState.BAD or states.get(minute, MinuteState.GOOD) is MinuteState.GOOD:
             states[minute] = state
     return states
+
+
+_STATES = {False: MinuteState.GOOD, True: MinuteState.BAD, None: MinuteState.UNKNOWN}
 
 
 def is_bad(row: Mapping[str, Any], objective: Objective) -> bool | None:
@@ -242,24 +243,25 @@ def is_bad(row: Mapping[str, Any], objective: Objective) -> bool | None:
     return None if bound_of(column, row) is Bound.LOWER else False
 
 
-def count_minutes(
-    states: Mapping[datetime, bool | None], hour: datetime, through: datetime
-) -> Count:
-    """Count the minutes of an hour up to an instant.
+def minutes_of(states: Mapping[datetime, MinuteState], hour: datetime, through: datetime) -> str:
+    """Return the states of the minutes of an hour up to an instant, a sign for each.
+
+    The sign of a minute depends on nothing after it, so an hour that is counted again keeps its
+    first signs. Rules on burn rates rely on that: a snapshot is judged by the minutes before it.
 
     Args:
         states: see `minute_states`, those before the hour included.
         hour: its start.
         through: the last instant that counts.
     """
-    counted = {True: 0, False: 0, None: 0}
+    signs: list[MinuteState] = []
     for number in range(MINUTES):
         minute = hour + timedelta(minutes=number)
         if minute > through:
             break
         speaking = (minute - timedelta(minutes=back) for back in range(CARRIED + 1))
-        counted[next((states[at] for at in speaking if at in states), None)] += 1
-    return Count(good=counted[False], bad=counted[True], unknown=counted[None])
+        signs.append(next((states[at] for at in speaking if at in states), MinuteState.UNKNOWN))
+    return "".join(signs)
 
 
 def with_budgets(
@@ -294,7 +296,7 @@ def with_budgets(
             "unknown_before": sum(count.unknown for count in earlier),
             "budget_left": 1 - (bad_before + row["bad"]) / objective.budget,
             "burn_rate_1h": _burn_rate(by_hour, hour, 1, objective.target),
-            "burn_rate_6h": _burn_rate(by_hour, hour, LONG_HOURS, objective.target),
+            "burn_rate_6h": _burn_rate(by_hour, hour, LONGEST_HOURS, objective.target),
         }
 
 

@@ -30,11 +30,23 @@ LONGEST_DAYS = 90
 """Longest window of an objective, in days. Tables keep as much history by default."""
 
 
+LONGEST_HOURS = 6
+"""Longest window of burn rates, in hours."""
+
+
 class Measure(StrEnum):
     """The number that an objective bounds, by its name in the file and in tables."""
 
     DELAY = "delay"
     LAG = "lag"
+
+
+class MinuteState(StrEnum):
+    """Whether a minute met an objective, as ``progress.objectives.minutes`` spells it."""
+
+    GOOD = "+"
+    BAD = "-"
+    UNKNOWN = "?"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,11 @@ from tests.support.notified_incidents import FIRING, RESOLVED, incident, notific
 from tidemark.alerting.delivery.messages import MOST_IN_FULL, body, text, title
 from tidemark.alerting.delivery.templates import Words
 from tidemark.alerting.incidents.life_cycle import NO_RULE
-from tidemark.alerting.incidents.removed import CLUSTER_REMOVED, EXPECTATION_REMOVED
+from tidemark.alerting.incidents.removed import (
+    CLUSTER_REMOVED,
+    EXPECTATION_REMOVED,
+    OBJECTIVE_REMOVED,
+)
 from tidemark.alerting.rules.kinds import KINDS
 
 
@@ -145,7 +149,9 @@ def test_a_resolution_states_the_recovery() -> None:
     assert "恢复原因:已计算出新的快照" in chinese and "\n观测:" not in chinese
 
 
-@pytest.mark.parametrize("reason", [NO_RULE, CLUSTER_REMOVED, EXPECTATION_REMOVED])
+@pytest.mark.parametrize(
+    "reason", [NO_RULE, CLUSTER_REMOVED, EXPECTATION_REMOVED, OBJECTIVE_REMOVED]
+)
 def test_a_reason_to_close_is_in_the_language_of_the_message(reason):
     over = msgspec.structs.replace(RESOLVED, evidence=json.dumps({"closed": reason}))
     assert f"Closed: {reason}" in body([notification(over, 1)]).split("\n")

@@ -4,6 +4,7 @@ One simplification would look right and break: taking a snapshot without reports
 nothing was wrong.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,12 @@ Rows = Mapping[str, Sequence[dict[str, Any]]]
 
 
 def evaluated(
-    spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
+    spark: SparkSession,
+    kind: str,
+    rows: Rows,
+    at: Sequence[float] = (0,),
+    rule: Mapping[str, Any] = {},
+    **group: Any,
 ) -> dict[float, Any]:
     """The outcome of a rule of a kind for billing's rows at some minutes: value, False or None."""
     added = [
@@ -38,7 +44,7 @@ def evaluated(
     own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
     given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
     frames = {name: frame(spark, table, given.get(name, ())) for name, table in tables.items()}
-    rules, window = named(kind), minutes(0, 60)
+    rules, window = named(kind, **rule), minutes(0, 60)
     wanted = {table.name for table, _ in tables_to_read(rules, window)}
     frames = {name: rows for name, rows in frames.items() if name in wanted}
     subject = f"lab/billing/{own['topic']}"
@@ -95,6 +101,97 @@ ASSIGNED = [
 def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, worst: float) -> None:
     mapping = evaluated(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
     assert mapping == {0: worst, 1: None, 2: False}
+
+
+def judged(
+    spark: SparkSession, hours: Mapping[tuple[int, str], str], at: Sequence[float]
+) -> dict[float, Any]:
+    """The outcome of a rule on burn rates; 10 % of the minutes may be bad.
+
+    Args:
+        spark: the session.
+        hours: hours after noon and objectives to the signs of their minutes.
+        at: minutes after noon of the snapshots.
+    """
+    objectives = [
+        {"hour": minute(60 * hour), "observed_at": minute(60 * hour + len(signs) - 1)}
+        | {"objective": name, "target": 0.9, "minutes": signs, **GROUP}
+        for (hour, name), signs in hours.items()
+    ]
+    rows = {
+        "progress.objectives": objectives,
+        "raw.snapshots": [{"at": minute} for minute in at],
+    }
+    fields = {"threshold": 4.5, "long": "20m", "short": "5m"}
+    outcomes = evaluated(spark, "burn_rate", rows, at=at, rule=fields)
+    return {at: value and round(value, 6) for at, value in outcomes.items()}
+
+
+def test_a_budget_burns_where_it_does_in_both_windows(spark: SparkSession) -> None:
+    """Ten bad minutes: 5 of 10 known ones are half, which is 5 times the tenth that may be."""
+    hours = {(0, "on-time"): "+" * 10 + "-" * 10 + "+" * 40}
+    mapping = judged(spark, hours, at=(10, 16, 20, 23, 26))
+    # At 20 half of the long window is bad and all of the short one; at 23 the short one has 2 of 5.
+    assert mapping == {10: False, 16: False, 20: 5.0, 23: False, 26: False}
+
+
+def test_a_snapshot_is_judged_by_the_minutes_before_it(spark: SparkSession) -> None:
+    """What its hour holds after it, and its own minute, change nothing."""
+    signs = "+" * 10 + "-" * 10
+    mappings = [
+        judged(spark, {(0, "on-time"): signs + later}, at=(20,))
+        for later in ("", "-", "+" * 40, "-" * 40, "?" * 3)
+    ]
+    assert mappings == [{20: 5.0}] * 5
+
+
+def test_windows_reach_into_the_hours_before(spark: SparkSession) -> None:
+    hours = {(-1, "on-time"): "+" * 48 + "-" * 12, (0, "on-time"): "-" * 3 + "+" * 57}
+    assert judged(spark, hours, at=(2,)) == {2: 7.0}
+    # An hour without a row is unknown, and one that is not whole is unknown from there on.
+    assert judged(spark, {(-2, "on-time"): "-" * 60} | {(0, "on-time"): "--"}, at=(2,)) == {2: None}
+    assert judged(spark, hours | {(-1, "on-time"): "-" * 46}, at=(2,)) == {2: None}
+
+
+def test_unknown_minutes_are_neither_good_nor_bad(spark: SparkSession) -> None:
+    half = {(0, "on-time"): "?" * 10 + "+" * 4 + "-" * 6}
+    assert judged(spark, half, at=(20,)) == {20: 6.0}
+    less = {(0, "on-time"): "?" * 11 + "+" * 3 + "-" * 6}
+    assert judged(spark, less, at=(20,)) == {20: None}, "fewer than half are known"
+    over = {(0, "on-time"): "-" * 10 + "?" * 5 + "+" * 5}
+    assert judged(spark, over, at=(20,)) == {20: False}, "the short window alone shows it"
+
+
+def test_an_unknown_objective_neither_hides_nor_ends_another(spark: SparkSession) -> None:
+    bad, good, unknown = "+" * 10 + "-" * 10, "+" * 20, "?" * 20
+    both = {(0, "late"): bad, (0, "long"): unknown}
+    assert judged(spark, both, at=(20,)) == {20: 5.0}
+    assert judged(spark, both | {(0, "late"): good}, at=(20,)) == {20: None}
+    assert judged(spark, both | {(0, "long"): good}, at=(20,)) == {20: 5.0}
+
+
+def test_a_group_without_an_objective_burns_no_budget(spark: SparkSession) -> None:
+    assert evaluated(spark, "burn_rate", {}, at=(0,)) == {0: None}
+
+
+def test_the_evidence_names_the_missed_objectives(spark: SparkSession) -> None:
+    window = minutes(0, 60)
+    rules = named("burn_rate", 4.0, long="20m", short="5m")
+    given = {
+        "progress.groups": [{"at": 20, "complete": True, "online": True, **GROUP}],
+        "raw.snapshots": [{"at": 20}],
+        "progress.objectives": [
+            {"hour": minute(0), "observed_at": minute(19), "objective": name, "target": 0.9}
+            | {"minutes": signs, **GROUP}
+            for name, signs in (("late", "-" * 20), ("long", "+" * 20), ("short", "-" + "+" * 19))
+        ],
+    }
+    tables = {table.name: table for table, _ in tables_to_read(rules, window)}
+    frames = {name: frame(spark, table, given[name]) for name, table in tables.items()}
+    (alert,) = evaluate(rules, frames, window).collect()
+    row = json.loads(alert.evidence)["row"]
+    assert row["missed_objectives"] == ["late", "short"]
+    assert "objective_minutes" not in row
 
 
 def test_idle_members_are_counted_where_members_reported(spark: SparkSession) -> None:

@@ -221,6 +221,9 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         bound = bound_of("delay_ms", row)
         age = amount(row["delay_ms"] / 1000, "seconds", phrase, bound)
         parts.append(phrase("the oldest for {age}", age=age))
+    if incident.kind == "burn_rate" and row.get("missed_objectives"):
+        names = ", ".join(row["missed_objectives"])
+        parts.append(phrase("missed lately: {objectives}", objectives=names))
     if row.get("queues_unknown"):
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
         parts.append(phrase("{unknown} of {queues} queues unknown, so a lower bound", **queues))

@@ -1,4 +1,4 @@
-"""Incidents about removed clusters and expectations, which no rule would resolve.
+"""Incidents about removed clusters, expectations and objectives, which no rule would resolve.
 
 A removed cluster is never observed again. A cluster counts as removed when the settings file named
 it before and no longer does. Clusters that were only read by hand never count, nor does any cluster
@@ -6,10 +6,12 @@ while the file is missing or wrong.
 
 An expectation that is no longer validated has no further result. An expectation without a result
 may also wait for rows or for a run, so only the declarations show that it was removed.
+
+A group without an objective has no burn rate, which is unknown and never untrue.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tidemark.alerting.incidents.incident import OPEN, Evaluation, Incident
@@ -23,6 +25,8 @@ from tidemark.lake.tables.progress import SNAPSHOTS
 from tidemark.settings.clusters import clusters_file
 from tidemark.settings.clusters_file import load_clusters
 from tidemark.settings.errors import SettingsError
+from tidemark.settings.fields import fits
+from tidemark.settings.objectives import Objective
 from tidemark.settings.sections import MEMORY
 
 _NAME = "watched.json"
@@ -30,6 +34,8 @@ _NAME = "watched.json"
 CLUSTER_REMOVED = "the cluster is no longer in the settings file and is not monitored"
 
 EXPECTATION_REMOVED = "the expectation is no longer declared and is not validated"
+
+OBJECTIVE_REMOVED = "no objective is declared for the group any more"
 
 Named = tuple[str, str]
 """Full name of a table and name of one of its expectations."""
@@ -114,8 +120,29 @@ def without_result(
     return without
 
 
-def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime) -> int:
-    """Close incidents about expectations that are no longer declared.
+def without_objective(
+    incidents: Iterable[Incident], objectives: Sequence[Objective]
+) -> list[Incident]:
+    """Return the open incidents about burn rates of groups that no objective matches."""
+    return [
+        incident
+        for incident in incidents
+        if incident.kind == "burn_rate"
+        and incident.is_open
+        and not any(fits(objective.match, incident.row) for objective in objectives)
+    ]
+
+
+def close_undeclared(
+    lake: Lake, incidents: Collection[Incident], now: datetime, reason: str
+) -> int:
+    """Close incidents about something that is no longer declared.
+
+    Args:
+        lake: the tables.
+        incidents: of `without_result` or `without_objective`.
+        now: the present.
+        reason: why they are closed, in a few words.
 
     Returns:
         How many incidents changed.
@@ -127,6 +154,4 @@ def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime)
         return 0
     with incidents_lease(lake):
         read = find(lake, [incident.incident_id for incident in incidents])
-        return save_closed(
-            lake, [incident for incident in read if incident.is_open], now, EXPECTATION_REMOVED
-        )
+        return save_closed(lake, [incident for incident in read if incident.is_open], now, reason)

@@ -152,8 +152,7 @@ class AppliedRule:
     def condition(self) -> str:
         """SQL of whether it is true of a row of the rule's source; NULL = unknown."""
         kind = self.rule.kind_definition
-        compared = f"({self.rule.value}) {'<' if kind.below else '>'} {self.threshold!r}D"
-        conditions = [known(compared, part_suffices=kind.part_suffices)]
+        conditions = [known(self.rule.compared(self.threshold), part_suffices=kind.part_suffices)]
         conditions += map(known, self.rule.conditions())
         if kind.source == GROUPS and not kind.of_unregistered:
             conditions.append("coalesce(registered, true)")
@@ -212,6 +211,10 @@ class BaseRule(Strict, frozen=True):
     def limit(self) -> float:
         """The threshold that the value is compared with; 0 for a kind without one."""
         return getattr(self, "threshold", 0.0)
+
+    def compared(self, threshold: float) -> str:
+        """Return SQL of whether the number is beyond a threshold; NULL = unknown."""
+        return f"({self.value}) {'<' if self.kind_definition.below else '>'} {threshold!r}D"
 
     def conditions(self) -> tuple[str, ...]:
         """Return SQL of further conditions; an unknown part of a row makes none of them untrue."""

@@ -362,6 +362,17 @@ KINDS = {
         "topic's.",
         for_observations=2,
     ),
+    "burn_rate": Kind(
+        source=GROUPS,
+        value="",
+        unit="",
+        words="its error budget is used {value} times as fast as it lasts",
+        certain=True,
+        hint="The group misses its objective in both windows of the rule: the other incidents of "
+        "the group name the cause (tidemark why).",
+        for_observations=2,
+        recovery="the error budget is no longer used that fast",
+    ),
     "column": Kind(source=GROUPS, value="", unit="", words="{value}", for_observations=3),
     "unreadable_messages": Kind(
         source=TOPICS,

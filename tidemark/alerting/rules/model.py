@@ -23,6 +23,7 @@ from tidemark.settings.fields import (
     TopicMatch,
     as_tuple,
 )
+from tidemark.settings.objectives import LONGEST_HOURS, MinuteState
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 
@@ -127,6 +128,60 @@ class ShareRule(GroupRule[Share], frozen=True):
 
     kind: Literal["throughput_drop"]
     threshold: Share = 0.5
+
+
+_MINUTE = 60
+
+_LONGEST_WINDOW = LONGEST_HOURS * 60 * _MINUTE
+
+
+class BurnRateRule(GroupRule[Count], frozen=True):
+    """The budget of an objective is used more than `threshold` times as fast as it lasts.
+
+    It is in both windows: the long one keeps short faults from firing, the short one ends the
+    incident soon after the fault. The minutes are those before the snapshot. A window speaks where
+    at least half of its minutes are known; unknown minutes count neither as good nor as bad. At 1
+    the budget lasts exactly for the window of the objective.
+
+    Attributes:
+        long: the long window in seconds, whole minutes.
+        short: the short window in seconds, a twelfth of the long one as a rule.
+    """
+
+    kind: Literal["burn_rate"]
+    threshold: Count = 14.4
+    long: Seconds = 3600.0
+    short: Seconds = 300.0
+
+    @model_validator(mode="after")
+    def _are_windows(self) -> "BurnRateRule":
+        if self.long % _MINUTE or self.short % _MINUTE:
+            raise ValueError("`long` and `short` are whole minutes")
+        if not _MINUTE <= self.short < self.long <= _LONGEST_WINDOW:
+            raise ValueError(f"`short` is less than `long`, which is at most {LONGEST_HOURS}h")
+        return self
+
+    @property
+    def value(self) -> str:
+        """SQL of the lower of both rates, of the objective where that is highest."""
+        both = ", ".join(map(_burn_rate, (self.long, self.short)))
+        return f"array_max(transform(objective_minutes, o -> least({both})))"
+
+    def compared(self, threshold: float) -> str:
+        """Return SQL of whether both rates of an objective are beyond a threshold."""
+        both = " AND ".join(
+            f"{_burn_rate(window)} > {threshold!r}D" for window in (self.long, self.short)
+        )
+        return f"exists(objective_minutes, o -> {both})"
+
+
+def _burn_rate(seconds: float) -> str:
+    """Return SQL of the burn rate of an objective ``o`` over a window; NULL = unknown."""
+    minutes = round(seconds / _MINUTE)
+    signs = f"right(o.minutes, {minutes})"
+    known = f"length(replace({signs}, '{MinuteState.UNKNOWN}'))"
+    bad = f"({minutes} - length(replace({signs}, '{MinuteState.BAD}')))"
+    return f"(CASE WHEN 2 * {known} >= {minutes} THEN {bad} / {known} / o.allowed END)"
 
 
 class TimeRule(GroupRule[Seconds], frozen=True):
@@ -269,6 +324,7 @@ Rule = Annotated[
     | CountRule
     | FactRule
     | ShareRule
+    | BurnRateRule
     | ColumnRule
     | UnreadableMessagesRule
     | DeadLetterAgeRule

@@ -470,6 +470,12 @@ OBJECTIVES = Table(
             "the budget lasts for the window; NULL = no minute is known",
         ),
         Column("burn_rate_6h", DOUBLE, "the same of the last six hours"),
+        Column(
+            "minutes",
+            STRING,
+            "a sign for each counted minute from the start of the hour: + good, - bad, ? unknown; "
+            "NULL in hours that were counted before 0.3",
+        ),
     ),
     key=("hour", "cluster", "consumer_group", "topic", "objective"),
 )
