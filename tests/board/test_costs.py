@@ -8,6 +8,7 @@ import json
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from anyio import to_thread
 from fastapi.testclient import TestClient
 
 from tests.support.asgi import respond
+from tidemark.board import live_snapshots
 from tidemark.board.application import SWITCH_SECONDS, THREADS, application
 from tidemark.board.middleware import Limits
 from tidemark.board.store import Store
@@ -48,6 +50,23 @@ def test_threads_that_compute_are_few_and_give_way(store: Store) -> None:
         limiter = client.portal.call(to_thread.current_default_thread_limiter)
         assert limiter.total_tokens == THREADS
     assert sys.getswitchinterval() == pytest.approx(before)
+
+
+def test_a_refusal_takes_no_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients may repeat a refused request, and all threads may be waiting for files."""
+    monkeypatch.setattr(live_snapshots, "WAITING", 0)
+    end = threading.Event()
+    with TestClient(application(store), "http://127.0.0.1") as client:
+        assert client.portal
+        busy = [
+            client.portal.start_task_soon(to_thread.run_sync, end.wait, 60) for _ in range(THREADS)
+        ]
+        try:
+            assert client.get("/api/v1/live/shop").status_code == 503
+            assert client.get("/healthz").status_code == 200
+            assert not any(future.done() for future in busy)
+        finally:
+            end.set()
 
 
 CPU_SECONDS = 10.0

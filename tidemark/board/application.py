@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.security.http import HTTPBase
 from starlette.exceptions import HTTPException
@@ -258,32 +259,32 @@ def _include_routes(app: FastAPI) -> None:
 
 def _handle_failures(app: FastAPI) -> None:
     @app.exception_handler(ProblemError)
-    def problem_of(request: Request, error: ProblemError) -> Response:
-        return _failure(request, error.status, error.detail, error.headers)
+    async def problem_of(request: Request, error: ProblemError) -> Response:
+        return await _failure(request, error.status, error.detail, error.headers)
 
     @app.exception_handler(HTTPException)
-    def http_error(request: Request, error: HTTPException) -> Response:
-        return _failure(request, error.status_code, str(error.detail), error.headers)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return await _failure(request, error.status_code, str(error.detail), error.headers)
 
     @app.exception_handler(RequestValidationError)
-    def wrong(request: Request, error: RequestValidationError) -> Response:
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
         texts = (f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors())
-        return _failure(request, 400, "; ".join(texts))
+        return await _failure(request, 400, "; ".join(texts))
 
     @app.exception_handler(SettingsError)
     @app.exception_handler(DamagedError)
-    def damaged(request: Request, error: Exception) -> Response:
-        return _failure(request, 503, one_line(error))
+    async def damaged(request: Request, error: Exception) -> Response:
+        return await _failure(request, 503, one_line(error))
 
     @app.exception_handler(Exception)
-    def failed(request: Request, error: Exception) -> Response:
+    async def failed(request: Request, error: Exception) -> Response:
         # The text of an error may contain secrets, so it goes to the log and not to the client.
         text = "this request failed; see the log of tidemark serve"
         # Starlette responds to it outside of all middleware.
-        return _failure(request, 500, text, strict_headers(request.url.path))
+        return await _failure(request, 500, text, strict_headers(request.url.path))
 
 
-def _failure(
+async def _failure(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a page to a person at a page, and a problem to a program."""
@@ -294,6 +295,6 @@ def _failure(
         return problem(status, detail, headers)
     # Where the API lists what there is helps programs; people have the pages.
     context = {"title": HTTPStatus(status).phrase, "detail": detail.partition(": GET /api/")[0]}
-    response = layout.html(request, "problem.html", context, status)
+    response = await run_in_threadpool(layout.html, request, "problem.html", context, status)
     response.headers.update(headers or {})
     return response

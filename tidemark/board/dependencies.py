@@ -33,7 +33,7 @@ async def the_store(request: Request) -> Store:
     return request.app.state.store
 
 
-def readable(store: "TheStore") -> None:
+def check_readable(store: Store) -> None:
     """Refuse to respond from rows that could never be read: no rows would be a wrong response.
 
     Raises:
@@ -41,6 +41,11 @@ def readable(store: "TheStore") -> None:
     """
     if store.is_empty and store.problem:
         raise ProblemError(503, store.problem)
+
+
+async def readable(store: "TheStore") -> None:
+    """Refuse as `check_readable` does."""
+    check_readable(store)
 
 
 async def only_known_parameters(request: Request) -> None:

@@ -16,7 +16,7 @@ from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from tidemark.board.dependencies import At, TheStore, instant_of, readable, shown
+from tidemark.board.dependencies import At, TheStore, check_readable, instant_of, shown
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
@@ -149,7 +149,7 @@ class Page:
     """
 
     def __init__(self, request: Request, store: TheStore, at: At = None) -> None:
-        readable(store)
+        check_readable(store)
         self.request = request
         self.store = store
         self.at = at or ""
