@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
 from tests.support.deployments import catalog_in, variables_of
-from tests.support.homes import run
+from tests.support.homes import declare_objectives, run
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri
 from tests.support.spark_cluster import Standalone, executor_settings
 from tidemark.cli.checks import check_catalog
@@ -47,6 +47,7 @@ def lake(tmp_path_factory, database: str, store: Bucket) -> Lake:
     """Tables in PostgreSQL whose files, as the landing, are in a bucket."""
     home = Home.of(tmp_path_factory.mktemp("deployment") / "home")
     home.path.mkdir()
+    declare_objectives(home.path)
     return Lake(home, CatalogConfig.of(home, catalog_in(database, store, "backends/")))
 
 

@@ -19,7 +19,7 @@ from spark.session.reaching import UnreachableError, reach
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
 from tests.support.deployments import catalog_in, variables_of
-from tests.support.homes import ROOT, TIDEMARK, environment
+from tests.support.homes import ROOT, TIDEMARK, declare_objectives, environment
 from tests.support.jars import jars
 from tests.support.rest_catalog import rest_catalog
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri, postgresql_binaries
@@ -95,6 +95,7 @@ def deployment(tmp_path_factory, database: str, store: Bucket, cluster: Standalo
     folder = tmp_path_factory.mktemp("connect")
     home, dagster = Home.of(folder / "home"), folder / "dagster"
     home.path.mkdir()
+    declare_objectives(home.path)
     dagster.mkdir()
     shutil.copy(ROOT / "deploy" / "dagster" / "dagster.yaml", dagster)
     storage, tables = create_database(database, "dagster"), create_database(database, "rest")

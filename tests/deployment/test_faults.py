@@ -26,7 +26,7 @@ from spark.session.configuration import password_file
 from spark.session.packages import packages_of
 from tests.support.cluster_history import COMPUTED, rows
 from tests.support.deployments import catalog_in, variables_of
-from tests.support.homes import TIDEMARK, environment, run, warmed
+from tests.support.homes import TIDEMARK, declare_objectives, environment, run, warmed
 from tests.support.jars import jars
 from tests.support.servers import Server, free_port, object_store_server, postgresql_server
 from tests.support.spark_cluster import connect_server
@@ -187,6 +187,7 @@ def parts(tmp_path_factory, cluster) -> Iterator[Deployment]:
         catalog = catalog_in(uri, bucket)
         settings = variables_of(catalog, bucket) | {
             "TIDEMARK_CLUSTERS": str(clusters),
+            "TIDEMARK_OBJECTIVES": str(declare_objectives(folder)),
             "PYTHONUNBUFFERED": "1",
         }
         home = Home.of(folder / "server")

@@ -76,7 +76,7 @@ def warmed(home: Home, engine: Engine) -> Iterator[Warm]:
     lake.catalog  # noqa: B018  the tables must exist before the engine reads them
     home.engine.mkdir()
     replace(engine, session_id=str(uuid.uuid4())).write(home.engine / "engine.json")
-    (home.path / "objectives.yaml").write_text(OBJECTIVES)
+    declare_objectives(home.path)
     forking.up(home)
     try:
         yield Warm(lake)
@@ -90,6 +90,13 @@ objectives:
 - {name: short, match: {topic: orders}, lag: 50, target: 0.9, window: 2h}
 """
 """Objectives of shared homes, so that their runs count minutes too."""
+
+
+def declare_objectives(folder: Path) -> Path:
+    """Declares the objectives of shared homes in a folder and returns their file."""
+    file = folder / "objectives.yaml"
+    file.write_text(OBJECTIVES)
+    return file
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:

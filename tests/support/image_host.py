@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.support.command_lines import DEPLOY
+from tests.support.homes import declare_objectives
 from tests.support.servers import Bucket, free_port
 from tidemark.settings.secrets import PURPOSES, Process
 
@@ -171,6 +172,7 @@ def host(programs: Path, uri: str, namesrv: str, store: Bucket) -> Iterator[Host
         "TIDEMARK_LANDING": f"s3://{store.folder.name}/{PREFIX}/landing",
         "TIDEMARK_S3_ENDPOINT": store.endpoint,
         "TIDEMARK_CLUSTERS": str(folder / "clusters.yaml"),
+        "TIDEMARK_OBJECTIVES": str(declare_objectives(folder)),
         "TIDEMARK_SPARK_REMOTE": f"sc://localhost:{ports['15002']}",
         "TIDEMARK_SPARK_JARS": str(folder / "jars"),
         "TIDEMARK_SERVE_TOKEN": BOARD_TOKEN,
