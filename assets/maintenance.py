@@ -7,6 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from assets.code_versions import code_version
 from assets.metadata import EVERY_HOUR, OWNERS
 from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
@@ -56,6 +57,7 @@ REMEMBERED = HOUR
     owners=OWNERS,
     freshness_policy=EVERY_HOUR,
     pool=TABLES_POOL,
+    code_version=code_version("maintenance", thinned, removal, compaction, expiry),
 )
 def maintenance(
     context: dg.AssetExecutionContext,

@@ -9,7 +9,9 @@ import dagster as dg
 from tidemark.host.state import State
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window, ceil_hour, floor_hour
-from tidemark.lake.retention import raw_since
+from tidemark.lake.landing import first_landed_hour
+from tidemark.lake.landing_places import Landing
+from tidemark.lake.retention import observed_since, raw_since
 from tidemark.planning import history
 from tidemark.settings.sections import DEFAULT_HISTORY
 
@@ -19,18 +21,27 @@ def first_hour(days: int) -> datetime:
     return floor_hour(datetime.now(UTC) - timedelta(days=days))
 
 
-def computable_since(state: State, days: int) -> datetime:
-    """Return the first hour that can be computed: within history, and with all its raw rows.
+STARTS_WITHIN = timedelta(minutes=5)
+"""Time within which the first run of a deployment starts; it is of the hour of its request."""
+
+
+def computable_since(state: State, landing: Landing, days: int) -> datetime:
+    """Return the first hour that can be computed: within history, observed, with all its raw rows.
 
     Landed history may be older than the days that raw rows are kept. It can be computed until
-    retention has removed its rows.
+    retention has removed its rows. Before the first load, what has landed will be computed; a new
+    deployment has nothing, so its first hour is the present one.
 
     Args:
         state: of the deployment.
+        landing: where snapshots land.
         days: of history.
     """
     removed = raw_since(state)
-    return max(first_hour(days), ceil_hour(removed)) if removed else first_hour(days)
+    first = observed_since(state) or first_landed_hour(landing)
+    observed = first or datetime.now(UTC) - STARTS_WITHIN
+    kept = max(first_hour(days), ceil_hour(removed)) if removed else first_hour(days)
+    return max(kept, floor_hour(observed))
 
 
 def hourly(since: datetime) -> dg.HourlyPartitionsDefinition:
@@ -67,7 +78,10 @@ RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 """Tags by which Dagster names the hours of a run."""
 
-PENDING_TAG = "tidemark/window"
+HIDDEN = ".dagster/tidemark-"
+"""Prefix of tags that only programs read: Dagster keeps tags in this namespace out of its pages."""
+
+PENDING_TAG = HIDDEN + "window"
 PENDING = {PENDING_TAG: "pending"}
 """Tags of a run that computes all pending snapshots, whatever their hour."""
 

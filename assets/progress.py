@@ -11,6 +11,7 @@ import dagster as dg
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from assets.code_versions import code_version
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
@@ -311,13 +312,17 @@ assets where one asset of a step has a single parent and another has several."""
         dg.AssetSpec(
             **described(progress.ASSIGNMENTS),
             deps=[key_of(table) for table in (*_MEMBERS, raw.CLIENT_QUEUES, raw.TOPICS)],
+            code_version=code_version(progress.ASSIGNMENTS, assignments),
         ),
         dg.AssetSpec(
             **described(progress.IDLE_CLIENTS),
             deps=[key_of(table) for table in (progress.ASSIGNMENTS, *_MEMBERS)],
+            code_version=code_version(progress.IDLE_CLIENTS, idle_clients),
         ),
         dg.AssetSpec(
-            **described(progress.SUBSCRIPTIONS), deps=[key_of(table) for table in _MEMBERS]
+            **described(progress.SUBSCRIPTIONS),
+            deps=[key_of(table) for table in _MEMBERS],
+            code_version=code_version(progress.SUBSCRIPTIONS, subscriptions),
         ),
     ],
     **ON_WINDOWS,

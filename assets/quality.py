@@ -65,7 +65,7 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         specs=[
             spec
             for table, suite in declared.items()
-            for spec in specs_of(table, TICK_CHECK, suite, own_checks_of(suite), blocking=True)
+            for spec in specs_of(table, TICK_CHECK, suite, own_checks_of(suite), gate=True)
         ],
         op_tags={"kind": "greatexpectations"},
         # So that a check of an empty table may be left without a result.
@@ -152,7 +152,7 @@ def own_checks_of(suite: Suite) -> list[str]:
 
 
 def specs_of(
-    table: Table, name: str, suite: Suite, own_checks: Sequence[str], *, blocking: bool = False
+    table: Table, name: str, suite: Suite, own_checks: Sequence[str], *, gate: bool = False
 ) -> Iterator[dg.AssetCheckSpec]:
     """Yield the check of a table and those of single expectations, described as declared.
 
@@ -161,16 +161,24 @@ def specs_of(
         name: of the check of the whole suite.
         suite: all its expectations.
         own_checks: names of expectations with a check of their own, which has the same name.
-        blocking: whether later steps wait for the checks.
+        gate: whether later steps wait for the validation. Then the check of a suite blocks that
+            keeps rows from them, and so does a single expectation of severity ``block``. No other
+            check is marked as blocking, because none of its results stops a step.
     """
-    described = {expectation.name: expectation.description for expectation in suite}
-    shown = {name: "  \n".join(described.values())}
-    for check, description in {
-        **shown,
-        **{own_check: described[own_check] for own_check in own_checks},
-    }.items():
+    by_name = {expectation.name: expectation for expectation in suite}
+    yield dg.AssetCheckSpec(
+        name,
+        asset=key_of(table),
+        description="  \n".join(expectation.description for expectation in suite),
+        blocking=gate and any(expectation.severity != "warn" for expectation in suite),
+    )
+    for own_check in own_checks:
+        expectation = by_name[own_check]
         yield dg.AssetCheckSpec(
-            check, asset=key_of(table), description=description, blocking=blocking
+            own_check,
+            asset=key_of(table),
+            description=expectation.description,
+            blocking=gate and expectation.severity == "block",
         )
 
 

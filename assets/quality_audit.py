@@ -88,13 +88,10 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name="validate_hour",
-        # Blocking, so that the pages wait for it; none of its results stops anything.
         specs=[
             spec
             for name, own in own_checks.items()
-            for spec in specs_of(
-                TABLES[name], AUDIT_CHECK, _suite(name, brought), own, blocking=True
-            )
+            for spec in specs_of(TABLES[name], AUDIT_CHECK, _suite(name, brought), own)
         ],
         op_tags={"kind": "greatexpectations"},
         # A materialization of one table by hand runs only its checks.
@@ -108,7 +105,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         quality_settings: QualityResource,
         spark: SparkResource,
     ) -> Iterator[dg.AssetCheckResult]:
-        """Validate all rows of an hour."""
+        """Validate all rows of an hour; an audit that no partition starts also writes pages."""
         lake.alone(context.log.info)
         now = datetime.now(UTC)
         tags = context.run.tags
@@ -133,6 +130,9 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         run_id = context.run.run_id
         rows = result_rows(results, plan.window, run_id, now, judged_until)
         lake.lake.append(quality.RESULTS, rows)
+        # Not after each part of a backfill, nor after a table that a person materialized.
+        if not chosen_hours(tags):
+            context.op_execution_context.log_event(docs_written(docs))
 
     return validate_hour
 
@@ -180,19 +180,26 @@ class _Hour:
         return validate(rows, name, others, expectations, reader.plan.decisions, keep, brought)
 
 
-@dg.asset(
-    key=DATA_DOCS,
+data_docs = dg.AssetSpec(
+    DATA_DOCS,
+    description="Great Expectations' Data Docs of the last audit: each expectation with its "
+    "counts. The checks `hourly` write them.",
     deps=[key_of(TABLES[name]) for name in AUDIT_EXPECTATIONS],
     group_name="maintain",
     kinds={"greatexpectations"},
     owners=OWNERS,
     freshness_policy=EVERY_HOUR,
 )
-def data_docs(lake: LakeResource) -> dg.MaterializeResult:
-    """Great Expectations' Data Docs of the last audit: each expectation with its counts."""
-    page = DataDocs(folder(lake.lake.home)).build()
+"""The audit makes them, not a step of their own: a step could wait for checks only if they were
+marked as blocking, and none of their results stops anything."""
+
+
+def docs_written(docs: DataDocs) -> dg.AssetMaterialization:
+    """Write the pages of all stored results, and return that as an event."""
     # No link: browsers open no file from a page of the UI.
-    return dg.MaterializeResult(metadata={"path": dg.MetadataValue.path(page)})
+    return dg.AssetMaterialization(
+        DATA_DOCS, metadata={"path": dg.MetadataValue.path(docs.build())}
+    )
 
 
 def folder(home: Home) -> Path:

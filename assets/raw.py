@@ -7,11 +7,13 @@ from typing import Any
 
 import dagster as dg
 
+from assets.code_versions import code_version
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from tidemark.alerting.incidents.repository import groups_with_incidents
+from tidemark.collection.snapshots import take_snapshots
 from tidemark.lake.clocks import HOUR
 from tidemark.lake.landing import SET_ASIDE, land
 from tidemark.lake.loading import load
@@ -29,6 +31,7 @@ LANDING = dg.AssetKey("landing")
     owners=OWNERS,
     freshness_policy=EVERY_TICK,
     partitions_def=HOURLY,
+    code_version=code_version("landing", take_snapshots, land),
 )
 def landing(
     context: dg.AssetExecutionContext,
@@ -98,7 +101,10 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
 
 @dg.multi_asset(
     name="raw",
-    specs=[dg.AssetSpec(**described(table), deps=[LANDING]) for table in raw.ALL],
+    specs=[
+        dg.AssetSpec(**described(table), deps=[LANDING], code_version=code_version(table, load))
+        for table in raw.ALL
+    ],
     **ON_WINDOWS,
 )
 def raw_tables(

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
+from assets.code_versions import code_version
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
@@ -252,8 +253,11 @@ def window_asset(
                 return run.replace(table, None)
             return body(*context, run=run, **resources)
 
-        return dg.asset(**described(table), deps=[key_of(source) for source in deps], **ON_WINDOWS)(
-            step
-        )
+        return dg.asset(
+            **described(table),
+            deps=[key_of(source) for source in deps],
+            code_version=code_version(table, body),
+            **ON_WINDOWS,
+        )(step)
 
     return declared

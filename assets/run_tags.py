@@ -8,12 +8,12 @@ import math
 from collections.abc import Mapping
 from datetime import timedelta
 
-from assets.partitions import run_hours
+from assets.partitions import HIDDEN, run_hours
 from tidemark.host.processes import identity
 
-PROCESS_TAG = "tidemark/process"
+PROCESS_TAG = HIDDEN + "process"
 
-OF_TIDEMARK = {"tidemark/run": "true"}
+OF_TIDEMARK = {HIDDEN + "run": "true"}
 """The tag of every run of Tidemark, by which Dagster finds them among those of others."""
 
 LONGEST_TAG = "dagster/max_runtime"

@@ -1,25 +1,32 @@
 """Great Expectations' Data Docs: one static page for the latest audit of each table."""
 
 import html
-import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from great_expectations.render.view.view import DefaultJinjaPageView
-from jinja2 import pass_context
+from jinja2 import ChoiceLoader, PackageLoader, pass_context
 
 from expectations.gx_suite import great_expectations_context
 from tidemark.settings.yaml_documents import printable
 
 
 class TextPageView(DefaultJinjaPageView):
-    """The view of Great Expectations' pages, with every text escaped.
+    """The view of Great Expectations' pages: every text escaped, nothing loaded from elsewhere.
+
+    Its own templates load styles and scripts from servers on the internet, so pages would be bare
+    on a closed network, and would tell others that they are read. Ours replace those.
 
     Each text of a page passes through `render_content_block` or `render_string_template`, which
     are filters of its templates.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ours = PackageLoader("expectations", "templates")
+        self.env.loader = ChoiceLoader([ours, *([self.env.loader] if self.env.loader else [])])
 
     @pass_context
     def render_content_block(
@@ -32,10 +39,6 @@ class TextPageView(DefaultJinjaPageView):
             content_block = [
                 escaped(item) if isinstance(item, str) else item for item in content_block
             ]
-        elif isinstance(content_block, dict) and isinstance(content_block.get("graph"), dict):
-            # The template writes it into a script. "<" could end that.
-            graph = json.dumps(content_block["graph"], default=str).replace("<", "\\u003c")
-            content_block = {**content_block, "graph": graph}
         return super().render_content_block(jinja_context, content_block, *args, **kwargs)
 
     def render_string_template(self, template: Any) -> Any:
@@ -67,6 +70,7 @@ class DataDocs:
         stores = FilesystemStoreBackendDefaults(root_directory=self._folder)
         for site in stores.data_docs_sites.values():
             site["site_section_builders"] = {section: {"view": _VIEW} for section in _SECTIONS}
+            site["site_index_builder"] |= {"view": _VIEW}
         self._context = great_expectations_context(stores)
 
     def keep(self, suite: Any, result: Any, validated_at: datetime) -> None:

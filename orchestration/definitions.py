@@ -32,6 +32,7 @@ from orchestration.resources import resources
 from orchestration.sensors import sensors
 from tidemark.host.shared import Shared
 from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.lake.landing_places import Landing
 from tidemark.settings.environment import Settings
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.variables import warnings_of
@@ -51,7 +52,6 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     computed,
     results,
     maintenance,
-    data_docs,
     progress_timeline,
     progress_topics,
     progress_objectives,
@@ -91,7 +91,7 @@ def build(
         return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec
 
     return dg.Definitions(
-        assets=dg.map_asset_specs(configured, [*assets, decisions, notifications]),
+        assets=dg.map_asset_specs(configured, [*assets, decisions, notifications, data_docs]),
         asset_checks=[*tick_checks(brought), audit],
         jobs=jobs_with(audit),
         schedules=schedules(running=settings.schedule),
@@ -107,7 +107,8 @@ def _computable_since(settings: Settings) -> datetime:
     try:
         config = CatalogConfig.of(settings.home, settings.catalog)
         shared = config.shared or Shared.of_home(settings.home)
-        return computable_since(shared.state, settings.history_days)
+        landing = Landing.of(settings.home, settings.catalog)
+        return computable_since(shared.state, landing, settings.history_days)
     except (OSError, SettingsError):
         # Nothing may keep the code from loading. A run of an hour without raw rows reports that.
         return first_hour(settings.history_days)

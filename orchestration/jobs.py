@@ -14,7 +14,7 @@ import dagster as dg
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
-from assets.quality_audit import DATA_DOCS, audit
+from assets.quality_audit import audit
 from assets.raw import LANDING
 from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
@@ -96,7 +96,7 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
         audit: the checks of the hourly audit, of our expectations and those that people bring.
     """
     rows = dg.AssetSelection.all() - dg.AssetSelection.checks(audit)
-    every_tick = rows - dg.AssetSelection.assets(MAINTENANCE, DATA_DOCS)
+    every_tick = rows - dg.AssetSelection.assets(MAINTENANCE)
     raw_keys = [LANDING, *(key_of(table) for table in raw.ALL)]
     return [
         _job(
@@ -124,7 +124,7 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
         _job(
             "audit",
             "Validate all rows of the last hour, and make pages of what was found.",
-            dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),
+            dg.AssetSelection.checks(audit),
         ),
     ]
 

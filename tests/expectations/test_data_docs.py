@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from pyspark.sql import SparkSession
@@ -75,9 +76,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
 
 @pytest.fixture(params=["validations", "expectations"])
 def page(request: pytest.FixtureRequest, site: Path) -> Iterator[Any]:
-    """A page of the site, opened without its libraries, which lie on the internet."""
+    """A page of the site."""
     (file,) = (site / request.param).rglob("*.html")
-    with browser_page(may_complain=True, offline=True) as opened:
+    with browser_page(offline=True) as opened:
         opened.add_init_script(RECORDS_ALERTS)
         opened.goto(file.as_uri())
         yield opened
@@ -92,7 +93,7 @@ def test_no_name_becomes_markup(page: Any) -> None:
 
 def test_each_unexpected_value_is_shown_as_text(site: Path) -> None:
     (file,) = (site / "validations").rglob("*.html")
-    with browser_page(may_complain=True, offline=True) as page:
+    with browser_page(offline=True) as page:
         page.goto(file.as_uri())
         cells = {
             " ".join(text_content.split())
@@ -101,3 +102,41 @@ def test_each_unexpected_value_is_shown_as_text(site: Path) -> None:
     for name in NAMES:
         shown = " ".join(printable(line) for line in name.split("\n"))
         assert " ".join(shown.split()) in cells, name
+
+
+def test_pages_load_nothing(site: Path) -> None:
+    """A closed network has no CDN, and a CDN would know who reads the pages."""
+    files = [file for file in site.rglob("*.html") if "static" not in file.parts]
+    assert len(files) == 3
+    for file in files:
+        requests: list[str] = []
+        with browser_page() as page:
+            page.on("request", lambda request, seen=requests: seen.append(request.url))
+            page.goto(file.as_uri())
+            assert page.locator("link, script, img").count() == 0
+            # Styles are in effect: the pages do not show bare lists.
+            assert page.locator("body").evaluate("it => getComputedStyle(it).margin") == "0px"
+        assert requests == [file.as_uri()]
+
+
+def test_the_index_names_and_links_each_page(site: Path) -> None:
+    with browser_page(offline=True) as page:
+        page.goto((site / "index.html").as_uri())
+        cells = page.locator("td").all_text_contents()
+        links = page.locator("td a").evaluate_all("all => all.map(it => it.href)")
+    assert "progress.groups" in {" ".join(cell.split()) for cell in cells}
+    assert {Path(unquote(urlsplit(link).path)) for link in links} == {
+        *(site / "validations").rglob("*.html"),
+        *(site / "expectations").rglob("*.html"),
+    }
+
+
+def test_met_expectations_can_be_hidden(site: Path) -> None:
+    (file,) = (site / "validations").rglob("*.html")
+    met = ".hide-succeeded-validation-target-child"
+    with browser_page(offline=True) as page:
+        page.goto(file.as_uri())
+        shown = page.locator("td:visible").count()
+        page.locator("#failed-only").check()
+        assert page.locator("td:visible").count() < shown
+        assert page.locator(f"{met}:visible").count() == 0

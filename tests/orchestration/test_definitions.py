@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -34,9 +35,9 @@ def test_tables_are_assets_and_suites_are_checks():
     graph = build(Settings()).resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.get_all_asset_keys()}
     assert set(TABLES) | {"landing", "maintenance", "data_docs"} == assets
-    # Not made by runs: a sensor writes notifications, and people write decisions.
+    # Not made by steps: a sensor writes notifications, people write decisions, checks write pages.
     made = {".".join(key.path) for key in graph.materializable_asset_keys}
-    assert assets - made == {"alerting.notifications", "quality.decisions"}
+    assert assets - made == {"alerting.notifications", "quality.decisions", "data_docs"}
     checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
     every_tick = [("expectations", name) for name in TICK_EXPECTATIONS]
     assert sorted(checks) == sorted(
@@ -75,7 +76,53 @@ def test_every_step_of_every_job_is_in_the_pool_of_tables() -> None:
     }
     assert {"members", "validate_raw", "validate_progress", "validate_hour"} < on_tables
     assert without & on_tables == set()
-    assert without == {"landing", "data_docs"}, "they write to no table"
+    assert without == {"landing"}, "it writes to no table"
+
+
+def test_only_checks_that_keep_rows_from_later_steps_are_blocking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person's expectation and a warning stop nothing, and Dagster's pages do not claim that."""
+    expectation = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}}
+    for table in ("raw.queue_offsets", "progress.groups"):
+        file = tmp_path / f"{table}.json"
+        file.write_text(json.dumps({"expectations": [expectation]}))
+    monkeypatch.setenv("TIDEMARK_EXPECTATIONS", str(tmp_path))
+
+    graph = build(Settings.read()).resolve_asset_graph()
+
+    blocking = {
+        (key.name, ".".join(key.asset_key.path))
+        for key in graph.asset_check_keys
+        if graph.get(key).blocking
+    }
+    assert blocking == {("expectations", name) for name in TICK_EXPECTATIONS}
+    for name in TICK_EXPECTATIONS:
+        assert {rule.severity for rule in TICK_EXPECTATIONS[name]} - {"warn"}, name
+
+
+def test_validation_ends_before_what_needs_its_outcome() -> None:
+    job = build(Settings()).resolve_job_def(TICK.name)
+    dependencies = job.graph.dependency_structure
+    before = {
+        "raw": "validate_raw",
+        "validate_raw": "quality__quarantine",
+        "quality__quarantine": "progress__timeline",
+        "progress__queues": "validate_progress",
+        "validate_progress": "quality__results",
+    }
+    for first, second in before.items():
+        assert first in _above(dependencies, second), (first, second)
+
+
+def _above(dependencies: Any, node: str) -> set[str]:
+    """Return all nodes that must end before a node starts."""
+    direct = {
+        output.node_name
+        for outputs in dependencies.input_to_upstream_outputs_for_node(node).values()
+        for output in outputs
+    }
+    return direct.union(*(_above(dependencies, above) for above in direct))
 
 
 def test_brought_expectations_are_checks_of_their_tables(

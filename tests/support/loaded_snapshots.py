@@ -6,6 +6,7 @@ from typing import Any
 
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.retention import remember_observed_since
 from tidemark.lake.tables import progress, raw
 
 NOON = floor_hour(datetime.now(UTC)) - 6 * HOUR
@@ -48,6 +49,7 @@ def of_files(minutes: float, source: str, *brokers: str) -> dict[str, Any]:
 
 def load(lake: Lake, *snapshots: dict[str, Any]) -> None:
     lake.append(raw.SNAPSHOTS, list(snapshots))
+    remember_observed_since(lake, min(row["observed_at"] for row in snapshots))
 
 
 def mark_computed(lake: Lake, *minutes: float, cluster: str = "lab") -> None:

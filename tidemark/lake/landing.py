@@ -10,6 +10,7 @@ folder name must not hold are percent-encoded, ``prod%2Feu`` for ``prod/eu``.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -41,6 +42,7 @@ MOST_ASIDE = 1_000
 """Snapshots of a cluster that stay set aside: one each minute of most of a day."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_HOUR = re.compile(r"[01]\d|2[0-3]")
 
 _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
 """Characters that lead to another folder or end a line, and a leading dot, which hides."""
@@ -255,6 +257,18 @@ def days(place: Place) -> list[PurePath]:
     clusters = _visible(landing, landing.root)
     paths = (cluster / day for cluster in clusters for day in landing.folders(cluster))
     return [day for day in paths if _DAY.fullmatch(day.name)]
+
+
+def first_landed_hour(place: Place) -> datetime | None:
+    """Return the first hour that any cluster has a folder of; None without one."""
+    landing, landed_days = landing_of(place), days(place)
+    first = min((day.name for day in landed_days), default="")
+    of_first = [day for day in landed_days if day.name == first]
+    hours = [hour for day in of_first for hour in landing.folders(day) if _HOUR.fullmatch(hour)]
+    # Days that no calendar has were made by others.
+    with suppress(ValueError):
+        return datetime.strptime(f"{first} {min(hours)}", "%Y-%m-%d %H").replace(tzinfo=UTC)
+    return None
 
 
 def _visible(landing: Landing, parent: PurePath) -> list[PurePath]:

@@ -25,7 +25,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.damaged_files import usable
 from tidemark.lake.landing import Landed, bound_aside, folders, set_aside
-from tidemark.lake.retention import too_old_to_load
+from tidemark.lake.retention import remember_observed_since, too_old_to_load
 from tidemark.lake.schema import Table, all_of, one_of, type_text, window_filter
 from tidemark.lake.tables import TABLES, raw
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
@@ -84,6 +84,9 @@ def load(lake: Lake, since: datetime | None = None) -> Loaded:
     wanted = [item for item in pending if item.snapshot_id not in too_old]
     for batch in _batches(wanted):
         _load_batch(lake, batch, report)
+    loaded = {item.snapshot_id: item.observed_at for item in wanted}
+    if report.snapshots:
+        remember_observed_since(lake, min(loaded[name] for name in report.snapshots))
     return report
 
 

@@ -1,11 +1,13 @@
 """Retention and maintenance of tables: removal, compaction, expiry of snapshots."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.compute as pc
 from pyiceberg.table import Table as IcebergTable
 
 from tidemark.host.state import State
@@ -97,6 +99,8 @@ FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENT
 
 _RAW_SINCE = "raw_since"
 
+_OBSERVED_SINCE = "observed_since.json"
+
 TRUSTED = timedelta(days=1)
 """Time after the newest snapshot up to which a clock is trusted for the removal of rows."""
 
@@ -163,6 +167,30 @@ def raw_since(state: State) -> datetime | None:
     """Return since when raw rows are complete; None while none were removed."""
     text = state.read(_RAW_SINCE)
     return datetime.fromisoformat(text.strip()).astimezone(UTC) if text else None
+
+
+def observed_since(state: State) -> datetime | None:
+    """Return the first observation of a loaded snapshot; None while none is recorded."""
+    text = state.read(_OBSERVED_SINCE)
+    return datetime.fromisoformat(json.loads(text)).astimezone(UTC) if text else None
+
+
+def remember_observed_since(lake: Lake, first: datetime) -> None:
+    """Record the first observation after a load; the caller holds the lease of runs.
+
+    Without a record the rows of the loads before count, as those of a program that kept none.
+
+    Args:
+        lake: the tables, with what was loaded.
+        first: the first observation that was loaded.
+    """
+    state = lake.shared.state
+    known = observed_since(state)
+    if known is None:
+        instants = lake.read(raw.SNAPSHOTS, columns=("observed_at",))["observed_at"]
+        first = min(first, pc.min(instants).as_py() or first)
+    if known is None or first < known:
+        state.write(_OBSERVED_SINCE, json.dumps(first.isoformat()))
 
 
 def remember_raw_since(state: State, instant: datetime) -> None:
