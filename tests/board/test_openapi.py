@@ -32,6 +32,7 @@ JSON_READS = {
     "/api/v1/dead-letters",
     "/api/v1/annotations",
     "/api/v1/objectives",
+    "/api/v1/objectives/statement",
     "/api/v1/events",
     "/api/v1/groups",
     "/api/v1/groups/{cluster}/{group}",
@@ -63,7 +64,12 @@ def client(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
         progress.QUEUES: {"consumer_group": "mailer", "queue_id": 0, "lag": 90_000},
         raw.CLIENTS: {"consumer_group": "mailer", "client_id": "a"},
         progress.EVENTS: {"consumer_group": "mailer", "queue_id": 0, "kind": "EXPIRED"},
-        progress.OBJECTIVES: {"hour": floor_hour(at), "consumer_group": "mailer"},
+        progress.OBJECTIVES: {
+            "hour": floor_hour(at),
+            "consumer_group": "mailer",
+            **{"topic": "orders", "objective": "on-time", "target": 0.99, "window_hours": 720},
+            **{"good": 0, "bad": 1, "unknown": 0, "minutes": "-", "budget_left": 0.9},
+        },
         quality.QUARANTINE: {"table": "raw.topics"},
         quality.RESULTS: {
             "table": "raw.topics",
