@@ -41,9 +41,10 @@ def test_anything_else_is_one_line(monkeypatch, text):
     assert str(ended.value) == expected
 
 
-def test_a_link_to_dagster_is_no_script(monkeypatch):
-    monkeypatch.setenv("TIDEMARK_DAGSTER_URL", "javascript:alert(1)")
-    with pytest.raises(SettingsError, match="TIDEMARK_DAGSTER_URL takes http://HOST:PORT or"):
+@pytest.mark.parametrize("name", ["TIDEMARK_DAGSTER_URL", "TIDEMARK_BOARD_URL"])
+def test_a_linked_address_is_no_script(monkeypatch, name):
+    monkeypatch.setenv(name, "javascript:alert(1)")
+    with pytest.raises(SettingsError, match=f"{name} takes http://HOST:PORT or"):
         Settings.read()
 
 
@@ -141,6 +142,7 @@ def test_no_default_of_a_section_is_written_again():
         ("TIDEMARK_RULES", "rules", "mine.yaml"),
         ("TIDEMARK_DOCS_URL", "docs_url", "https://docs.example.org"),
         ("TIDEMARK_DAGSTER_URL", "dagster_url", "https://dagster.example.org"),
+        ("TIDEMARK_BOARD_URL", "board_url", "https://board.example.org"),
         ("TIDEMARK_DRIVER_MEMORY", "driver_memory", "3g"),
         ("TIDEMARK_S3_REGION", "s3_region", "eu-west-1"),
     ],

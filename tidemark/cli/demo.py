@@ -141,7 +141,7 @@ def demo(settings: Settings, version: str, port: int | None, board: int, report:
     cluster = _boot(home, version, port_base, processes, steps)
     DagsterProcesses(home=home, running=processes).check()
     steps.begin(Step.DAGSTER)
-    dagster = _start_dagster(home, cluster, port, processes)
+    dagster = _start_dagster(home, cluster, port, board, processes)
     return Demo(settings=settings, cluster=cluster, port=port, dagster=dagster, steps=steps)
 
 
@@ -175,7 +175,11 @@ def _boot(
 
 
 def _start_dagster(
-    home: Home, cluster: LabCluster, port: int | None, processes: dict[str, subprocess.Popen[bytes]]
+    home: Home,
+    cluster: LabCluster,
+    port: int | None,
+    board: int,
+    processes: dict[str, subprocess.Popen[bytes]],
 ) -> DagsterProcesses:
     os.environ.pop("DAGSTER_HOME", None)  # the demo has a Dagster of its own
     prepare(home)
@@ -183,6 +187,7 @@ def _start_dagster(
         **os.environ,
         "TIDEMARK_NAMESRV": cluster.namesrv,
         "TIDEMARK_SCHEDULE": "on",
+        "TIDEMARK_BOARD_URL": f"http://127.0.0.1:{board}",
         "PYTHONWARNINGS": "ignore",
     }
     dagster = DagsterProcesses(home=home, environment=environment, running=processes)

@@ -122,6 +122,10 @@ class Settings(BaseSettings):
     dagster_url: str = _setting(
         "", "Address at which browsers reach Dagster's pages; the board links to them."
     )
+    board_url: str = _setting(
+        "",
+        "Address at which browsers reach the board; notifications and Dagster's pages link to it.",
+    )
     health: str = _setting("", "File of health thresholds; health.yaml in the home unless set.")
     quality: str = _setting(
         "", "File of what expectations tolerate; quality.yaml in the home unless set."
@@ -337,10 +341,11 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _browsers_can_open_the_pages_of_dagster(self) -> "Settings":
-        # It becomes a link, which must not be a script.
-        if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
-            raise ValueError(f"{PREFIX}DAGSTER_URL takes http://HOST:PORT or https://HOST/PATH")
+    def _browsers_can_open_linked_pages(self) -> "Settings":
+        # They become links, which must not be scripts.
+        for name, address in (("DAGSTER_URL", self.dagster_url), ("BOARD_URL", self.board_url)):
+            if address and not address.startswith(("http://", "https://")):
+                raise ValueError(f"{PREFIX}{name} takes http://HOST:PORT or https://HOST/PATH")
         return self
 
     @field_validator("cluster")
@@ -461,6 +466,7 @@ class Settings(BaseSettings):
             digest_urls=self.digest_urls.get_secret_value(),
             digest_every=self.digest_every,
             heartbeat_url=self.heartbeat_url.get_secret_value(),
+            board_url=self.board_url,
         )
 
     @property

@@ -182,12 +182,14 @@ class NotificationSettings:
         digest_every: the duration between two digests, as it was written. It is checked when the
             channels are opened, because a mistake in it must not delay other notifications.
         heartbeat_url: address that is called after every tick and every delivery.
+        board_url: address at which browsers reach the board; empty where none is known.
     """
 
     urls: str = field(default="", repr=False)
     digest_urls: str = field(default="", repr=False)
     digest_every: str = "1d"
     heartbeat_url: str = field(default="", repr=False)
+    board_url: str = ""
 
 
 DEFAULT_NOTIFICATIONS = NotificationSettings()

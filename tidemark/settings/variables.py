@@ -20,6 +20,7 @@ NAMES = tuple(
         "INCIDENT_STACKS",
         "RULES",
         "DOCS_URL",
+        "BOARD_URL",
         "DAGSTER_URL",
         "HEALTH",
         "QUALITY",

@@ -85,7 +85,8 @@ def test_alerts_fire_are_acknowledged_and_end(lake, tmp_path: Path, alertmanager
         "routes: {receiver: am, group_wait: 0s, group_interval: 1s}\n"
     )
     routing = read_rule_set(file).routing
-    channels = open_channels(NotificationSettings(), routing.used_receivers)[0][1:]
+    settings = NotificationSettings(board_url="https://board.example.org")
+    channels = open_channels(settings, routing.used_receivers)[0][1:]
 
     def delivered() -> int:
         result = deliver(lake, channels, routing=routing)
@@ -113,6 +114,7 @@ def test_alerts_fire_are_acknowledged_and_end(lake, tmp_path: Path, alertmanager
         "incident_id": a.incident_id,
     }
     assert one["annotations"]["runbook_url"] == "https://wiki/lag"
+    assert one["generatorURL"] == f"https://board.example.org/incident?id={a.incident_id}"
     ends_at = one["endsAt"]
     assert delivered() == 0
     assert eventually(lambda: alerts()["a"]["endsAt"] > ends_at), "it is repeated while it fires"

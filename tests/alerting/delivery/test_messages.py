@@ -7,7 +7,14 @@ import msgspec
 import pytest
 
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
-from tidemark.alerting.delivery.messages import MOST_IN_FULL, body, text, title
+from tidemark.alerting.delivery.messages import (
+    MOST_IN_FULL,
+    as_json,
+    body,
+    page_of,
+    text,
+    title,
+)
 from tidemark.alerting.delivery.templates import Words
 from tidemark.alerting.incidents.life_cycle import NO_RULE
 from tidemark.alerting.incidents.removed import (
@@ -117,6 +124,18 @@ def test_many_notifications_are_one_message_worst_first():
     assert message.startswith("[critical] FIRING lag: lab/worst/orders")
     assert message.count("Evidence:") == MOST_IN_FULL
     assert message.endswith(f"and {32 - MOST_IN_FULL} more: tidemark incidents list")
+
+
+def test_a_message_links_to_the_board_where_its_address_is_known():
+    page = page_of(FIRING, "https://board.example.org/")
+    assert page == f"https://board.example.org/incident?id={FIRING.incident_id}"
+    linked = replace(notification(FIRING), url=page)
+    assert f"Board: {page}" in text(linked).split("\n")
+    assert f"看板:{page}" in Words("zh").body([linked]).split("\n")
+    assert as_json(linked)["url"] == page
+    unlinked = notification(FIRING)
+    assert page_of(FIRING, "") == "" and as_json(unlinked)["url"] is None
+    assert "Board:" not in text(unlinked) and "看板" not in Words("zh").body([unlinked])
 
 
 def test_a_repeat_is_marked_in_english_and_chinese() -> None:

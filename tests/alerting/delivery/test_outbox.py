@@ -51,6 +51,16 @@ def test_each_channel_gets_each_message_once(lake, webhook):
     assert "[warning] FIRING lag: lab/slow/orders" in str(received[0].get_payload())
 
 
+def test_messages_link_to_the_page_of_the_incident(lake, webhook):
+    save(lake, [], [FIRING])
+    settings = NotificationSettings(urls=webhook.url, board_url="https://board.example.org/")
+    channels, _ = open_channels(settings)
+    deliver(lake, channels, clock=clock(1))
+    (message,) = webhook.received
+    page = f"https://board.example.org/incident?id={FIRING.incident_id}"
+    assert f"Board: {page}" in message["message"].splitlines()
+
+
 def test_a_failing_channel_delays_no_other_and_is_retried(
     lake, webhook, gone, caplog: pytest.LogCaptureFixture
 ):

@@ -216,6 +216,7 @@ class Channel(ABC):
         receiver: the receiver that it belongs to; None where it gets everything, whatever the
             routes.
         acknowledges: whether it is notified that a person acknowledged an incident.
+        board_url: address of the board that its messages link to; empty without one.
     """
 
     name: str
@@ -224,6 +225,7 @@ class Channel(ABC):
     pages: bool = False
     receiver: str | None = None
     acknowledges: bool = False
+    board_url: str = ""
 
     @abstractmethod
     def send(self, notifications: Sequence[Notification]) -> None:

@@ -15,7 +15,7 @@ from tidemark.alerting.delivery.channels import (
     RequestError,
     response_to,
 )
-from tidemark.alerting.delivery.messages import Notification, observed
+from tidemark.alerting.delivery.messages import Notification, observed, page_of
 from tidemark.alerting.incidents.incident import Incident, with_notifications
 from tidemark.lake.typed_rows import plain_rows
 from tidemark.model.incidents import TransitionKind
@@ -178,7 +178,10 @@ class AlertmanagerChannel(Channel):
             self._post(incidents)
 
     def _post(self, incidents: Sequence[Incident]) -> None:
-        alerts = [_alert(incident, datetime.now(UTC)) for incident in incidents]
+        now = datetime.now(UTC)
+        alerts = [
+            _alert(incident, now, page_of(incident, self.board_url)) for incident in incidents
+        ]
         _request("POST", f"{self._api}/alerts", json=alerts)
 
     def _silences(self, incident: Incident) -> list[str]:
@@ -215,8 +218,8 @@ class AlertmanagerChannel(Channel):
             _request("DELETE", f"{self._api}/silence/{silence_id}")
 
 
-def _alert(incident: Incident, now: datetime) -> dict[str, Any]:
-    """Return an incident as Alertmanager takes alerts."""
+def _alert(incident: Incident, now: datetime, url: str) -> dict[str, Any]:
+    """Return an incident as Alertmanager takes alerts, with its page where there is one."""
     labels = {_label(name): text for name, text in incident.match_labels.items()}
     ends_at = incident.resolved_at or now + ALIVE
     starts_at = incident.fired_at or incident.opened_at
@@ -232,7 +235,7 @@ def _alert(incident: Incident, now: datetime) -> dict[str, Any]:
         "annotations": {name: text for name, text in annotations.items() if text},
         "startsAt": min(starts_at, ends_at).isoformat(),
         "endsAt": ends_at.isoformat(),
-    }
+    } | ({"generatorURL": url} if url else {})
 
 
 def _label(name: str) -> str:

@@ -50,6 +50,7 @@ class Notification:
         late: whether the incident had resolved, too long ago to act on it, before it could be
             notified.
         records: earlier records of the incident's notifications, on all channels.
+        url: the incident's page of the board; empty where the board's address is not known.
     """
 
     incident: Incident
@@ -57,6 +58,7 @@ class Notification:
     repeat: int = 0
     late: bool = False
     records: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
+    url: str = field(default="", compare=False)
 
     @property
     def state(self) -> TransitionKind:
@@ -186,6 +188,7 @@ def text(notification: Notification, *, present: str = "") -> str:
         if incident.labels
         else "",
         "" if present else f"Details: tidemark incidents show {incident.incident_id}",
+        f"Board: {notification.url}" if notification.url else "",
         f"Runbook: {details['runbook']}" if details.get("runbook") else "",
     )
     return "\n".join(one_line(line) for line in lines if line)
@@ -326,8 +329,14 @@ def as_json(notification: Notification) -> dict[str, Any]:
         "snapshot_ids": list(incident.snapshot_ids),
         "description": incident.details.get("description", ""),
         "runbook": incident.details.get("runbook"),
+        "url": notification.url or None,
         "labels": dict(incident.labels),
     }
+
+
+def page_of(incident: Incident, board_url: str) -> str:
+    """Return the incident's page of a board, empty without the address of one."""
+    return f"{board_url.rstrip('/')}/incident?id={incident.incident_id}" if board_url else ""
 
 
 def severity_order(severity: str) -> int:

@@ -15,7 +15,7 @@ from time import monotonic
 
 from tidemark.alerting.delivery.channel_routes import FirstNotifications, routes_of
 from tidemark.alerting.delivery.channels import Channel, ChannelError
-from tidemark.alerting.delivery.messages import Notification, severity_order
+from tidemark.alerting.delivery.messages import Notification, page_of, severity_order
 from tidemark.alerting.delivery.notification_log import (
     ChannelIncident,
     Entry,
@@ -237,7 +237,7 @@ def _send_due(
     error: str | None = None
     for message in _messages(channel, due.groups):
         notifications = [candidate.notification for candidate in message]
-        error = _send(channel, [_documented(one, log) for one in notifications])
+        error = _send(channel, [_documented(one, channel, log) for one in notifications])
         changed += [attempted(candidate, clock(), error) for candidate in message]
         log.write(changed)
         changed = []
@@ -281,9 +281,14 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ChannelError) else f"failed: {type(error).__name__}"
 
 
-def _documented(notification: Notification, log: NotificationLog) -> Notification:
-    """Return a notification with the earlier records about its incident."""
-    return dataclasses.replace(notification, records=log.of(notification.incident))
+def _documented(notification: Notification, channel: Channel, log: NotificationLog) -> Notification:
+    """Return a notification with the earlier records about its incident, and its page."""
+    incident = notification.incident
+    return dataclasses.replace(
+        notification,
+        records=log.of(incident),
+        url=page_of(incident, channel.board_url),
+    )
 
 
 def _messages(

@@ -62,6 +62,8 @@ def open_channels(
         receiver_channels, wrong = _of_receiver(receiver, environ)
         channels += receiver_channels
         mistakes += wrong
+    for channel in channels:
+        channel.board_url = settings.board_url
     return channels, mistakes
 
 

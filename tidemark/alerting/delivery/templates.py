@@ -72,6 +72,9 @@ CHINESE_BODY = """\
 {% if n.runbook %}
 处理手册:{{ n.runbook }}
 {% endif %}
+{% if n.url %}
+看板:{{ n.url }}
+{% endif %}
 详情:tidemark incidents show {{ n.incident_id }}
 
 {% endif %}
