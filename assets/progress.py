@@ -13,10 +13,12 @@ from pyspark.sql import functions as F
 
 from assets.code_versions import code_version
 from assets.metadata import described, key_of, written
-from assets.partitions import ON_WINDOWS
+from assets.partitions import ON_WINDOWS, is_tick
+from assets.reader import read_windows
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
 from spark.progress.assignments import HISTORY, assignments
+from spark.progress.baselines import baselines
 from spark.progress.capacity import MEASURED, PEAK, capacity
 from spark.progress.client_events import client_events
 from spark.progress.events import events, topic_events
@@ -34,6 +36,7 @@ from spark.progress.topics import topics
 from tidemark.lake.clocks import Window, floor_hour
 from tidemark.lake.schema import all_of, one_of, window_filter
 from tidemark.lake.tables import progress, quality, raw
+from tidemark.planning.baselines import compared_with, has_history, lacking_baselines
 from tidemark.planning.history import window_of
 from tidemark.planning.hourly_peaks import replace_peaks
 from tidemark.planning.objectives import replace_objectives
@@ -220,6 +223,24 @@ def progress_objectives(
     window = run.plan.window
     rows = replace_objectives(run.lake, window, declared)
     return dg.MaterializeResult(metadata=written(rows, window.whole_hours()))
+
+
+@window_asset(progress.BASELINES, progress.GROUPS)
+def progress_baselines(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
+    """Compute the usual values of each hour from the weeks before, once an hour.
+
+    They do not depend on the hour itself, so all ticks but the first of an hour write nothing.
+    """
+    hours = run.plan.window.whole_hours()
+    if is_tick(context.run.tags):
+        hours = lacking_baselines(run.lake, hours)
+    if hours.empty:
+        return dg.MaterializeResult(metadata=written(0, hours))
+    compared = compared_with(hours)
+    if not has_history(run.lake, compared):
+        return run.replace(progress.BASELINES, None, window=hours)
+    groups = read_windows(run.session, progress.GROUPS, *compared)
+    return run.replace(progress.BASELINES, baselines(groups, hours), window=hours)
 
 
 @window_asset(

@@ -72,7 +72,7 @@ def read_rows(
     since = history.remembered(window).start
 
     def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
-        if _is_of_hours(table):
+        if table.is_of_hours:
             return read_windows(session, table, *windows)
         if min(window.start for window in windows) < since:
             left_out = _files_left_out(lake, windows, known)
@@ -89,13 +89,8 @@ def read_rows(
         table.name: rows(table, windows)
         for table, windows in tables_to_read(rules, window, outages)
         if table not in optional
-        or lake.has_rows(table, window.whole_hours() if _is_of_hours(table) else window)
+        or lake.has_rows(table, window.whole_hours() if table.is_of_hours else window)
     }
-
-
-def _is_of_hours(table: Table) -> bool:
-    """Return whether a table has a row per hour, which belongs to many snapshots."""
-    return "hour" in table.key
 
 
 def _rows_of(session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]) -> DataFrame:

@@ -185,15 +185,18 @@ class Run:
         table: Table,
         frame: DataFrame | None,
         details: Callable[[], dict[str, Any]] = dict,
+        *,
+        window: Window | None = None,
     ) -> dg.MaterializeResult:
-        """Replace the run's window of a table and describe the materialization.
+        """Replace a window of a table and describe the materialization.
 
         Args:
             table: the table.
             frame: the rows of the window; None where there are none, which costs no Spark job.
             details: returns more metadata, and is called when the rows are written.
+            window: the window, else that of the run.
         """
-        window = self.plan.window
+        window = window or self.plan.window
         self.alone()
         if frame is None:
             rows = clear_window(table, window, self.lake)

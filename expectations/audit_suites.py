@@ -21,7 +21,7 @@ from expectations.declarations import (
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE
-from tidemark.lake.tables import TABLES
+from tidemark.lake.tables import TABLES, progress
 from tidemark.model.consumers import AssignmentState, ConsumeMode
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, NotificationStatus, Severity
@@ -150,6 +150,14 @@ _OWN = {
         ordered("previous_at", "observed_at", name="previous_at_before_observed_at", strictly=True),
     ),
     "progress.peaks": (at_least("peak_tps", 0), between("hour_of_week", 0, 167)),
+    "progress.baselines": (
+        between("hour_of_week", 0, 167),
+        between("weeks", 1, 4),
+        *(
+            ordered(f"{measure}_low", f"{measure}_high", name=f"{measure}_low_to_high")
+            for measure in progress.BASELINE_MEASURES
+        ),
+    ),
     "progress.objectives": (
         *(between(name, 0, 60) for name in ("good", "bad", "unknown")),
         at_least("bad_before", 0),

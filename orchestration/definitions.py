@@ -13,6 +13,7 @@ from assets.maintenance import maintenance
 from assets.partitions import computable_since, first_hour, hourly, in_parts
 from assets.progress import (
     members,
+    progress_baselines,
     progress_capacity,
     progress_events,
     progress_groups,
@@ -54,6 +55,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     maintenance,
     progress_timeline,
     progress_topics,
+    progress_baselines,
     progress_objectives,
     progress_peaks,
 )

@@ -13,6 +13,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.alerts.objective_minutes import objective_minutes
+from spark.alerts.usual_values import usual_values
 from spark.columns import with_new
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import Table
@@ -117,8 +118,7 @@ class GroupFeature:
         key: the columns that join them to rows of groups, besides ``snapshot_id``.
         derive: from rows of the table, one row per snapshot and key with the columns.
         days_back: how many former days are read too, at the same time of day.
-        hours_back: how many hours before the window's are read too, of a table with a row per
-            hour and not per snapshot.
+        hours_back: how many hours before those of the window are read too, of a table of hours.
         also_reads: other tables that `derive` takes after its own, with the rows of the same
             snapshots.
         not_shown: columns that are too long for the evidence of alerts.
@@ -135,7 +135,7 @@ class GroupFeature:
 
     def windows(self, window: Window) -> list[Window]:
         """Return the windows whose rows the feature of a window is derived from."""
-        if self.hours_back:
+        if self.table.is_of_hours:
             hours = window.whole_hours()
             return [Window(hours.start - self.hours_back * HOUR, hours.end)]
         days = (timedelta(days=day) for day in range(1, self.days_back + 1))
@@ -298,6 +298,16 @@ GROUP_FEATURES = (
         hours_back=LONGEST_HOURS,
         also_reads=(raw.SNAPSHOTS,),
         not_shown=("objective_minutes",),
+    ),
+    GroupFeature(
+        table=progress.BASELINES,
+        columns={
+            "hour_of_week": "int",
+            **{f"usual_{of}_{end}": "double" for of in ("delay", "lag") for end in ("low", "high")},
+        },
+        key=_TOPIC,
+        derive=usual_values,
+        also_reads=(raw.SNAPSHOTS,),
     ),
 )
 

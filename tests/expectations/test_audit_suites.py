@@ -126,6 +126,22 @@ CASES: dict[str, Cases] = {
             [{"hour_of_week": None}],
         ),
     },
+    "progress.baselines": {
+        "hour_of_week_in_0_to_167": (
+            {"hour_of_week": 167},
+            [{"hour_of_week": -1}, {"hour_of_week": 168}],
+            [{"hour_of_week": None}],
+        ),
+        "weeks_in_1_to_4": ({"weeks": 4}, [{"weeks": 0}, {"weeks": 5}], [{"weeks": None}]),
+        **{
+            f"{name}_low_to_high": (
+                {f"{name}_low": 2.0, f"{name}_high": 2.0},
+                [{f"{name}_low": 2.0, f"{name}_high": 1.0}],
+                [{f"{name}_low": None, f"{name}_high": 1.0}],
+            )
+            for name in ("delay_ms", "lag", "produce_tps", "consume_tps")
+        },
+    },
     "progress.objectives": {
         **{
             f"{name}_in_0_to_60": ({name: 60}, [{name: -1}, {name: 61}], [{name: None}])

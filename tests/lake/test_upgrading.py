@@ -37,6 +37,7 @@ PLACE = Path("/tmp/tidemark-home-of-v0.1")
 
 NEW = {
     *(progress.PEAKS.name, progress.TOPICS.name, progress.OBJECTIVES.name),
+    progress.BASELINES.name,
     *(raw.BROKER_METRICS.name, raw.TOPIC_METRICS.name),
 }
 """Tables that 0.1.0 did not have."""

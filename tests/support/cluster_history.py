@@ -57,6 +57,7 @@ COMPUTED = (
     progress.CAPACITY,
     progress.PEAKS,
     progress.OBJECTIVES,
+    progress.BASELINES,
     progress.EVENTS,
     quality.QUARANTINE,
     alerting.ALERTS,

@@ -73,6 +73,11 @@ class Table:
         return self.name.split(".")[0]
 
     @property
+    def is_of_hours(self) -> bool:
+        """Whether a row is of an hour, and not of a snapshot."""
+        return "hour" in self.key
+
+    @property
     def short_name(self) -> str:
         """The name without its namespace."""
         return self.name.split(".")[1]

@@ -11,6 +11,7 @@ from tidemark.alerting.delivery.messages import (
     MOST_IN_FULL,
     as_json,
     body,
+    observed,
     page_of,
     text,
     title,
@@ -166,6 +167,18 @@ def test_a_resolution_states_the_recovery() -> None:
     )
     chinese = Words("zh").body([notification(late, 1)])
     assert "恢复原因:已计算出新的快照" in chinese and "\n观测:" not in chinese
+
+
+def test_an_unusual_number_stands_beside_the_usual_ones():
+    row = {
+        **{"hour_of_week": 24 + 10, "usual_delay_low": 2_000.0, "usual_delay_high": 5_000.0},
+        **{"usual_lag_low": 3.0, "usual_lag_high": 25.0, "delay_ms": 140_000, "lag": 3_500},
+    }
+    late = msgspec.structs.replace(
+        incident(("FIRING", 0)), kind="unusual", threshold=3.0, evidence=json.dumps({"row": row})
+    )
+    said = observed(late)
+    assert "Tuesdays 10:00 UTC: 2 s to 5 s, now 2 m 20 s; 3 to 25 messages, now 3,500" in said
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ KNOWN = ", ".join(
             "idle_clients",
         ),
         *("inconsistent_subscription", "duplicate_client_ids", "mixed_members"),
-        *("unregistered", "throughput_drop", "burn_rate", "column"),
+        *("unregistered", "throughput_drop", "burn_rate", "unusual", "column"),
         *("unreadable_messages", "dead_letter_age"),
         *("broker_down", "disk", "slave_offsets_behind", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),

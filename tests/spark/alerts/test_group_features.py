@@ -194,6 +194,44 @@ def test_the_evidence_names_the_missed_objectives(spark: SparkSession) -> None:
     assert "objective_minutes" not in row
 
 
+def usual(spark: SparkSession, baseline: dict[str, Any], **group: Any) -> Any:
+    """The outcome of the rule on unusual numbers for a group that is 140 s late at 12:05."""
+    rows = {
+        "progress.baselines": [{"hour": minute(0), "hour_of_week": 84, **GROUP, **baseline}],
+        "raw.snapshots": [{"at": 5}],
+    }
+    own = {"delay_ms": 140_000, "lag": 500, "readable_lag": 500} | group
+    return evaluated(spark, "unusual", rows, at=(5,), **own)[5]
+
+
+RANGE = {"delay_ms_low": 2_000.0, "delay_ms_high": 5_000.0, "lag_low": 4.0, "lag_high": 25.0}
+
+
+@pytest.mark.parametrize(
+    ("group", "outcome"),
+    [
+        ({}, 20.0),
+        ({"delay_ms": 14_000}, False),
+        ({"lag": 70, "readable_lag": 70}, False),
+        ({"delay_ms": None}, None),
+        ({"delay_ms": 59_999}, False),
+        ({"readable_lag": 99}, False),
+    ],
+    ids=["both", "only the lag", "few messages", "unknown", "under a minute", "under 100"],
+)
+def test_unusual_is_what_delay_and_lag_both_are(
+    spark: SparkSession, group: dict[str, Any], outcome: Any
+) -> None:
+    """Lag 500 is 20 times its usual 25, delay 140 s is 28 times its usual 5 s."""
+    assert usual(spark, RANGE, **group) == outcome
+
+
+def test_without_a_usual_range_nothing_is_unusual(spark: SparkSession) -> None:
+    assert usual(spark, RANGE | {"delay_ms_high": None, "delay_ms_low": None}) is None
+    assert usual(spark, RANGE | {"hour": minute(60)}) is None, "of another hour"
+    assert usual(spark, RANGE | {"delay_ms_high": 0.0, "lag_high": 0.0}) == 140.0
+
+
 def test_idle_members_are_counted_where_members_reported(spark: SparkSession) -> None:
     idle = [
         {"at": 0, "client_id": client, "reason": "MORE_CLIENTS_THAN_QUEUES", **GROUP}

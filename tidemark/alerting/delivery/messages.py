@@ -224,6 +224,8 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         bound = bound_of("delay_ms", row)
         age = amount(row["delay_ms"] / 1000, "seconds", phrase, bound)
         parts.append(phrase("the oldest for {age}", age=age))
+    if incident.kind == "unusual":
+        parts.append(_usual(row, phrase))
     if incident.kind == "burn_rate" and row.get("missed_objectives"):
         names = ", ".join(row["missed_objectives"])
         parts.append(phrase("missed lately: {objectives}", objectives=names))
@@ -231,6 +233,35 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
         parts.append(phrase("{unknown} of {queues} queues unknown, so a lower bound", **queues))
     return phrase(", ").join(parts)
+
+
+_DAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+
+
+def _usual(row: Mapping[str, Any], phrase: Phrase) -> str:
+    """Return the usual delay and lag beside those of the row: ``Tuesdays 10:00 UTC: ...``."""
+    day, hour = divmod(row["hour_of_week"], 24)
+    delays = {
+        name: amount(value / 1000, "seconds", phrase, bound)
+        for name, value, bound in (
+            ("low", row["usual_delay_low"], None),
+            ("high", row["usual_delay_high"], None),
+            ("now", row["delay_ms"], bound_of("delay_ms", row)),
+        )
+    }
+    lags = {
+        "low_lag": f"{row['usual_lag_low']:,.0f}",
+        "high_lag": f"{row['usual_lag_high']:,.0f}",
+        "lag": marked(f"{row['lag']:,}", bound_of("lag", row)),
+    }
+    return phrase(
+        "{day} {hour}:00 UTC: {low} to {high}, now {now}; {low_lag} to {high_lag} messages, "
+        "now {lag}",
+        day=phrase(_DAYS[day]),
+        hour=f"{hour:02}",
+        **delays,
+        **lags,
+    )
 
 
 def _words(incident: Incident) -> str:

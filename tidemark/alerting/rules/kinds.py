@@ -362,6 +362,19 @@ KINDS = {
         "topic's.",
         for_observations=2,
     ),
+    "unusual": Kind(
+        source=GROUPS,
+        # A usual value of 0 would make any other infinitely unusual.
+        value="CASE WHEN delay_ms IS NOT NULL AND lag IS NOT NULL AND usual_delay_high IS NOT NULL "
+        "AND usual_lag_high IS NOT NULL THEN least(delay_ms / greatest(usual_delay_high, 1000), "
+        "lag / greatest(usual_lag_high, 1)) END",
+        unit="",
+        words="its delay and its lag are {value} times the usual ones at this hour of the week",
+        for_observations=10,
+        hint="The group was never this late at this hour in the weeks before: look for a deploy, a "
+        "change of its producers, or a slower dependency (tidemark why).",
+        recovery="delay or lag is as usual",
+    ),
     "burn_rate": Kind(
         source=GROUPS,
         value="",

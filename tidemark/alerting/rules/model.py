@@ -135,6 +135,19 @@ _MINUTE = 60
 _LONGEST_WINDOW = LONGEST_HOURS * 60 * _MINUTE
 
 
+class UnusualRule(GroupRule[Count], frozen=True):
+    """Delay and lag are both more than `threshold` times the usual ones at this hour of the week.
+
+    The usual range is that of ``progress.baselines``; without it the rule is neither true nor
+    untrue. The floors keep small numbers quiet, however unusual they are.
+    """
+
+    kind: Literal["unusual"]
+    threshold: Count = 3.0
+    min_messages: Messages = 100.0
+    min_age: Seconds = 60.0
+
+
 class BurnRateRule(GroupRule[Count], frozen=True):
     """The budget of an objective is used more than `threshold` times as fast as it lasts.
 
@@ -325,6 +338,7 @@ Rule = Annotated[
     | FactRule
     | ShareRule
     | BurnRateRule
+    | UnusualRule
     | ColumnRule
     | UnreadableMessagesRule
     | DeadLetterAgeRule

@@ -480,6 +480,37 @@ OBJECTIVES = Table(
     key=("hour", "cluster", "consumer_group", "topic", "objective"),
 )
 
+BASELINE_MEASURES = ("delay_ms", "lag", "produce_tps", "consume_tps")
+"""The columns of ``progress.groups`` of which ``progress.baselines`` has the usual values."""
+
+BASELINES = Table(
+    name="progress.baselines",
+    comment="One row per hour, group and topic: the usual values at this hour of the week, from "
+    "the four weeks before and not from the hour itself.",
+    columns=(
+        Column("hour", TIMESTAMP, "start of the hour that the values are usual for"),
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        Column("hour_of_week", INT, "hours since Monday 00:00 UTC, 0 to 167"),
+        Column("weeks", INT, "earlier weeks with an observation around this hour, 1 to 4"),
+        *(
+            Column(f"{measure}_{name}", DOUBLE, comment)
+            for measure in BASELINE_MEASURES
+            for name, comment in (
+                (
+                    "median",
+                    f"median of the weeks' median {measure}; NULL = too few weeks",
+                ),
+                ("low", f"second lowest of the weeks' 5th percentiles of {measure}"),
+                ("high", f"second highest of the weeks' 95th percentiles of {measure}"),
+            )
+        ),
+    ),
+    key=("hour", "cluster", "consumer_group", "topic"),
+    instant="hour",
+)
+
 TIMELINE = Table(
     name="progress.timeline",
     comment="One row per queue and observation at which its max_offset had changed.",
@@ -756,6 +787,7 @@ ALL = (
     TIMELINE,
     PEAKS,
     OBJECTIVES,
+    BASELINES,
     EVENTS,
     THROUGHPUT,
     CAPACITY,
