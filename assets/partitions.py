@@ -25,6 +25,17 @@ STARTS_WITHIN = timedelta(minutes=5)
 """Time within which the first run of a deployment starts; it is of the hour of its request."""
 
 
+def kept_since(state: State, days: int) -> datetime:
+    """Return the first hour within history that has all its raw rows, observed or not.
+
+    Args:
+        state: of the deployment.
+        days: of history.
+    """
+    removed = raw_since(state)
+    return max(first_hour(days), ceil_hour(removed)) if removed else first_hour(days)
+
+
 def computable_since(state: State, landing: Landing, days: int) -> datetime:
     """Return the first hour that can be computed: within history, observed, with all its raw rows.
 
@@ -37,11 +48,9 @@ def computable_since(state: State, landing: Landing, days: int) -> datetime:
         landing: where snapshots land.
         days: of history.
     """
-    removed = raw_since(state)
     first = observed_since(state) or first_landed_hour(landing)
     observed = first or datetime.now(UTC) - STARTS_WITHIN
-    kept = max(first_hour(days), ceil_hour(removed)) if removed else first_hour(days)
-    return max(kept, floor_hour(observed))
+    return max(kept_since(state, days), floor_hour(observed))
 
 
 def hourly(since: datetime) -> dg.HourlyPartitionsDefinition:

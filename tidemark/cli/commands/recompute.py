@@ -28,7 +28,7 @@ def recompute(
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
-    from assets.partitions import computable_since, first_hour
+    from assets.partitions import computable_since, first_hour, kept_since
     from orchestration import in_process
     from tidemark.cli.output import complain, steps
     from tidemark.lake.catalog import Lake
@@ -37,7 +37,7 @@ def recompute(
 
     settings = invocation().settings
     lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
-    oldest = computable_since(lake.shared.state, settings.history_days)
+    oldest = kept_since(lake.shared.state, settings.history_days)
     if first < oldest:
         why = (
             f"history reaches {settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
@@ -45,6 +45,12 @@ def recompute(
             else f"older raw rows were removed after {settings.raw_days} days (TIDEMARK_RAW_DAYS)"
         )
         raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
+    observed = computable_since(lake.shared.state, lake.landing, settings.history_days)
+    if last <= observed:
+        raise typer.BadParameter(
+            f"--to {end}: nothing was observed before {observed:%Y-%m-%dT%H:%MZ}"
+        )
+    first = max(first, observed)
     now = ceil_hour(datetime.now(UTC))
     if last > now:
         if first >= now:
