@@ -3,7 +3,7 @@
 ``python -m bench.baselines [--seed N]``. Made-up consumers of every habit live eight weeks minute
 by minute: four weeks of history and four that are judged, with holidays, outages, deploys and a
 change of clocks in them. Copies of each get a fault. Baselines and alerts are computed by
-Tidemark's own functions; an incident is as many observations in a row as the rule demands.
+Tidemark's own functions; an incident fires after as many minutes in a row as the rule demands.
 """
 
 import argparse
@@ -139,7 +139,7 @@ def habits(chance: random.Random) -> Mapping[str, Habit]:
         ),
         "5 % more each week": Habit(
             written=lambda at: office(at) * 1.05 ** ((at - START) / timedelta(weeks=1)),
-            capacity=constant(1100),
+            capacity=constant(1500),
         ),
         "few messages": Habit(
             written=lambda at: float(chance.random() < 0.2), capacity=constant(100)
@@ -268,8 +268,8 @@ def alerts_of(
     return found
 
 
-def incidents(alerts: Sequence[datetime], observations: int, clear: int) -> list[datetime]:
-    """Return when incidents fire: after so many alerts in a row; so many without one end it."""
+def incidents(alerts: Sequence[datetime], lasting: int, clear: int) -> list[datetime]:
+    """Return when incidents fire: after so many minutes in a row; so many without one end it."""
     fired: list[datetime] = []
     run = 0
     last: datetime | None = None
@@ -278,7 +278,7 @@ def incidents(alerts: Sequence[datetime], observations: int, clear: int) -> list
         gap = (at - last) // MINUTE if last else 1
         run = run + 1 if gap == 1 else 1
         firing = firing and gap <= clear
-        if run >= observations and not firing:
+        if run >= lasting and not firing:
             fired.append(at)
             firing = True
         last = at
@@ -287,20 +287,19 @@ def incidents(alerts: Sequence[datetime], observations: int, clear: int) -> list
 
 def section(found: Mapping[tuple[str, str], list[datetime]], rule: AppliedRule, seed: int) -> str:
     """Return the section of the page."""
-    observations, clear = rule.for_.observations, rule.clear_for.observations
+    lasting = max(rule.for_.observations, rule.for_.time // MINUTE + 1)
+    clear = rule.clear_for.observations
     days = (JUDGED.end - JUDGED.start) / timedelta(days=1)
     names = list(habits(random.Random(seed)))
     rows, total, late = [], 0, []
     for name in names:
-        false = incidents(found.get((CLEAN, name), ()), observations, clear)
+        false = incidents(found.get((CLEAN, name), ()), lasting, clear)
         total += len(false)
         cells: list[object] = [name, f"{len(false) * A_MONTH / days:.1f}"]
         for fault, (length, _) in FAULTS.items():
             alerts = found.get((fault, name), [])
             fired = [
-                at
-                for at in incidents(alerts, observations, clear)
-                if FAULT_AT <= at < FAULT_AT + length
+                at for at in incidents(alerts, lasting, clear) if FAULT_AT <= at < FAULT_AT + length
             ]
             if fired:
                 late.append((fired[0] - FAULT_AT) / MINUTE)
@@ -313,7 +312,7 @@ def section(found: Mapping[tuple[str, str], list[datetime]], rule: AppliedRule, 
         f"The rule `{rule.name}` on {count} made-up consumers of four weeks, after four weeks of "
         f"history, seed {seed}, and on {faults} copies with a fault from {FAULT_AT:%A %H:%M} UTC "
         "on (`python -m bench.baselines`). The rule fires after "
-        f"{observations} observations, one a minute.\n\n"
+        f"{lasting} minutes in a row.\n\n"
         f"{report.table(head, rows)}\n\n"
         f"{total * A_MONTH / days / count:.2f} false alarms per group and month; {len(late)} of "
         f"{faults} faults found. A fault that leaves fewer than 100 messages, or less than a "
