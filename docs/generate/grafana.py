@@ -23,6 +23,7 @@ from docs.generate.grafana_model import Board, Panel, Variable
 from docs.generate.grafana_panels import DASHBOARDS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
+OF_CHART = FOLDER.parent / "helm" / "tidemark" / "dashboards"
 
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _BUILDERS = {"series": timeseries.Panel, "number": stat.Panel, "table": table.Panel}
@@ -118,10 +119,11 @@ def _panel(panel: Panel) -> Any:
 
 
 def main() -> None:
-    """Write the dashboards."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in dashboards().items():
-        (FOLDER / name).write_text(text)
+    """Write the dashboards, and the chart's copies of them."""
+    for folder in (FOLDER, OF_CHART):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in dashboards().items():
+            (folder / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """The Helm chart renders valid and restricted resources that call real commands."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,31 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from expectations import tolerances
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
+from tidemark.alerting.rules.files import read_rule_set
 from tidemark.board.access import OPEN_PATHS
-from tidemark.settings.clusters_file import load_clusters
+from tidemark.settings import health, machines, objectives, owners
+from tidemark.settings.clusters_file import (
+    AclSettings,
+    ClusterSettings,
+    DeepLimits,
+    TlsSettings,
+    load_clusters,
+)
 from tidemark.settings.secrets import PURPOSES, Process, purposes_of
 
 CHART = DEPLOY / "helm" / "tidemark"
+GRAFANA = sorted((DEPLOY / "grafana").glob("*.json"))
 VALUES = sorted((CHART / "ci").glob("*.yaml"))
 KUBERNETES = ("1.29", "1.35")
 HELM = os.environ.get("HELM") or shutil.which("helm")
+
+OF_OPERATORS = ("monitoring.coreos.com/v1",)
+"""Their schemas are no part of Kubernetes."""
+
+ONE = CHART / "ci" / "one-cluster.yaml"
+MONITORED = CHART / "ci" / "monitored.yaml"
 
 needs_helm = pytest.mark.skipif(
     not HELM, reason="no helm here: go install helm.sh/helm/v3/cmd/helm@v3.19.5, or set HELM"
@@ -50,9 +68,27 @@ def pods(values: Path) -> dict[str, dict[str, Any]]:
     return {name: it["spec"]["template"]["spec"] for name, it in rows.items()}
 
 
-def test_files_of_the_chart_are_those_of_the_image():
-    for name in ("dagster.yaml", "workspace.yaml"):
-        assert (CHART / "files" / name).read_text() == (DEPLOY / "dagster" / name).read_text()
+def with_test(values: Path) -> dict[str, dict[str, Any]]:
+    """All pods, that of `helm test` too."""
+    return {**pods(values), **{name: it["spec"] for name, it in kinds(values, "Pod").items()}}
+
+
+COPIES = {
+    **{f"files/{name}": f"dagster/{name}" for name in ("dagster.yaml", "workspace.yaml")},
+    **{
+        f"files/{name}": f"prometheus/{name}"
+        for name in ("tidemark-alerts.yml", "tidemark-recording.yml")
+    },
+    **{f"dashboards/{path.name}": f"grafana/{path.name}" for path in GRAFANA},
+}
+"""Files of the chart, which a package of it must hold, and the files that they are copies of."""
+
+
+def test_copies_in_the_chart_are_equal():
+    for copy, original in COPIES.items():
+        assert (CHART / copy).read_text() == (DEPLOY / original).read_text(), copy
+    present = {path.relative_to(CHART).as_posix() for path in CHART.glob("*/*.json")}
+    assert {name for name in COPIES if name.startswith("dashboards")} == present
 
 
 @needs_helm
@@ -72,13 +108,100 @@ def test_helm_finds_no_mistake(values):
         "landing=file:///x",
         "home.existingClaim=x",
         "spark.remote=spark://x",
+        "replicas=3",
+        "collector.evry=1s",
+        "image.digest=latest",
+        "networkPolicy.egress.postgres.ports={5432}",
+        "clusters[0].namsrv=10.0.0.1:9876",
+        "clusters[0].deep_limits.clients=1",
+        "ingress.hosts={x}",
+        "monitoring.serviceMonitor.enable=true",
+        "settings.TIDEMARK_SCHEDULE=off",
+        "settings.TIDEMARK_RULES=/x",
+        "settings.LANG=C",
     ],
 )
 def test_helm_refuses_wrong_values(wrong):
-    done = helm("lint", CHART, "--values", VALUES[0], "--set", wrong)
+    done = helm("lint", CHART, "--values", ONE, "--set", wrong)
     assert done.returncode != 0
     name = wrong.split("=")[0]
-    assert name.split(".")[0 if name.startswith("home") else -1] in done.stdout + done.stderr
+    words = [it for it in re.split(r"\W", name) if not it.isdigit()]
+    assert any(it in done.stdout + done.stderr for it in words[-2:])
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"clusters": []}, "clusters"),
+        ({"files": {"clusters.yaml": "x"}}, "clusters.yaml"),
+        ({"files": {"owners.yaml": "x"}}, "owners.yaml"),
+        ({"ingress": {"enabled": True}}, "host"),
+    ],
+    ids=["no cluster", "a file of the chart", "a file of a value", "an ingress without a host"],
+)
+def test_helm_refuses_what_cannot_run(wrong, word, tmp_path):
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(wrong))
+    done = helm("lint", CHART, "--values", ONE, "--values", file)
+    assert done.returncode != 0
+    assert word in done.stdout + done.stderr
+
+
+def schemas(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a schema that lists its values, by path."""
+    for name, inner in schema.get("properties", {}).items():
+        if "properties" in inner:
+            yield f"{path}{name}", inner
+            yield from schemas(inner, f"{path}{name}.")
+
+
+def test_the_schema_knows_every_value_and_no_other():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for path, inner in (("", schema), *schemas(schema)):
+        assert inner["additionalProperties"] is False, path
+        given = reduce(lambda it, key: it[key], filter(None, path.split(".")), values)
+        assert inner["properties"].keys() - {"global"} == given.keys(), path
+    cluster = schema["properties"]["clusters"]["items"]
+    for model, inner in {
+        ClusterSettings: cluster,
+        AclSettings: cluster["properties"]["acl"],
+        TlsSettings: cluster["properties"]["tls"],
+        DeepLimits: cluster["properties"]["deep_limits"],
+    }.items():
+        assert inner["additionalProperties"] is False, model
+        assert inner["properties"].keys() == model.model_fields.keys() - {"spark_tasks"}, model
+
+
+@needs_helm
+@each_values
+def test_no_key_is_rendered_twice(values):
+    """YAML keeps the last of two, so one of them would silently be without effect."""
+    done = helm("template", "tide", CHART, "--values", values, "--kube-version", "1.35.0")
+    assert done.returncode == 0, done.stderr
+    for document in done.stdout.split("\n---\n"):
+        yaml.load(document, Loader=OnceLoader)
+
+
+class OnceLoader(yaml.SafeLoader):
+    """A loader that refuses a key twice in one mapping."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: {sorted(keys)}"
+        return super().construct_mapping(node, deep)
+
+
+def test_every_value_has_a_line_in_the_readme():
+    text = (CHART / "README.md").read_text()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    named = {
+        word
+        for line in re.findall(r"(?m)^\| (.+?) \|", text)
+        for word in re.findall(r"`([\w.]+)`", line)
+    }
+    assert {name.split(".")[0] for name in named} == values.keys()
 
 
 @needs_helm
@@ -88,19 +211,20 @@ def test_resources_are_valid(values, version):
     resources = rendered(values, version)
     assert len(resources) > 10
     for resource in resources:
-        kubernetes_validate.validate(resource, version, strict=True)
+        if resource["apiVersion"] not in OF_OPERATORS:
+            kubernetes_validate.validate(resource, version, strict=True)
 
 
 @needs_helm
 @each_values
 def test_pods_meet_the_restricted_standard(values):
     """As Kubernetes' pod security standard `restricted` requires, and with a read-only root."""
-    for name, pod in pods(values).items():
+    for name, pod in with_test(values).items():
         context = pod["securityContext"]
         assert context["runAsNonRoot"], name
         assert context["runAsUser"] > 0, name
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        kinds_of_volumes = {kind for it in pod["volumes"] for kind in it if kind != "name"}
+        kinds_of_volumes = {kind for it in pod.get("volumes", ()) for kind in it if kind != "name"}
         assert kinds_of_volumes <= {"configMap", "emptyDir", "secret"}, name
         for container in pod["containers"]:
             own = container["securityContext"]
@@ -165,6 +289,8 @@ def test_secrets_come_by_reference_only(values):
         needed = {variable for purpose in purposes for variable in purpose.variables}
         if has_accounts and "accounts" in {purpose.name for purpose in purposes}:
             needed |= accounts
+        if container["name"] == Process.CODE:
+            needed |= set(re.findall(r"\$\{(\w+)\}", values.read_text()))
         assert {it["key"] for it in references} == needed, container["name"]
         for it in container["env"]:
             assert "valueFrom" not in it or it["name"] == it["valueFrom"]["secretKeyRef"]["key"]
@@ -200,6 +326,7 @@ def test_the_policy_reads_a_list_for_each():
 def test_services_and_policies_select_pods_that_exist(values):
     deployments = kinds(values, "Deployment").values()
     labels = [it["spec"]["template"]["metadata"]["labels"] for it in deployments]
+    labels += [it["metadata"]["labels"] for it in kinds(values, "Pod").values()]
     for name, service in kinds(values, "Service").items():
         wanted = service["spec"]["selector"].items()
         assert [it for it in labels if wanted <= it.items()], name
@@ -238,11 +365,150 @@ def test_pods_share_no_disk(values):
 def test_files_that_settings_name_are_mounted(values):
     maps = {name: it["data"] for name, it in kinds(values, "ConfigMap").items()}
     mounted = {f"/etc/tidemark/{file}" for file in maps["tide-files"]}
-    if "tide-expectations" in maps:
-        mounted.add("/etc/tidemark-expectations")
-    named = {it for it in maps["tide-env"].values() if it.startswith("/etc/tidemark/")}
-    assert named and named <= mounted
-    assert (values.stem == "outside") == ("/etc/tidemark/health.yaml" in named)
+    for folder in ("expectations", "rules"):
+        if f"tide-{folder}" in maps:
+            mounted.add(f"/etc/tidemark-{folder}")
+    named = {it for it in maps["tide-env"].values() if it.startswith("/etc/tidemark")}
+    assert named - {"/etc/tidemark"} and named - {"/etc/tidemark"} <= mounted
+    wanted = values.stem in ("outside", "monitored")
+    assert wanted == ("/etc/tidemark/health.yaml" in named) == ("/etc/tidemark-rules" in named)
+
+
+@needs_helm
+def test_every_file_of_settings_can_be_read(tmp_path, monkeypatch):
+    """Each is read by the program that reads it, from where the pods have it."""
+    maps = {name: it["data"] for name, it in kinds(MONITORED, "ConfigMap").items()}
+    for folder in ("files", "rules"):
+        (tmp_path / folder).mkdir()
+        for file, text in maps[f"tide-{folder}"].items():
+            (tmp_path / folder / file).write_text(text)
+    read = {
+        "health": health.read,
+        "quality": tolerances.read,
+        "capacity": machines.read,
+        "objectives": objectives.read,
+        "owners": owners.read,
+    }
+    for name, reader in read.items():
+        assert maps["tide-env"][f"TIDEMARK_{name.upper()}"] == f"/etc/tidemark/{name}.yaml"
+        entries, mistakes = reader(tmp_path / "files" / f"{name}.yaml", required=True)
+        assert mistakes == [] and len(entries) == 1, name
+    monkeypatch.setenv("SLACK_TOKEN", "x/y/z")
+    declared = read_rule_set(tmp_path / "rules")
+    assert list(declared.mistakes) == []
+    assert [rule.name for rule in declared.rules] == ["orders-late"]
+    assert maps["tide-env"]["TIDEMARK_SCHEDULE"] == "off"
+
+
+@needs_helm
+def test_options_that_are_off_render_nothing():
+    made = {it["kind"] for it in rendered(ONE)}
+    optional = {"ServiceMonitor", "PrometheusRule", "Ingress", "PodDisruptionBudget"}
+    assert not made & optional
+    assert made | optional == {it["kind"] for it in rendered(MONITORED)}
+    assert "tide-dashboards" in kinds(MONITORED, "ConfigMap")
+    assert "tide-dashboards" not in kinds(ONE, "ConfigMap")
+
+
+@needs_helm
+def test_prometheus_scrapes_the_board_with_a_token_of_the_secret():
+    (monitor,) = kinds(MONITORED, "ServiceMonitor").values()
+    (board,) = (it for name, it in kinds(MONITORED, "Service").items() if name == "tide-board")
+    labels = board["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert labels[monitor["spec"]["jobLabel"]] == "tidemark", "as the rules select"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in board["spec"]["ports"]}
+    assert endpoint["authorization"]["credentials"] == {
+        "name": "tidemark",
+        "key": "TIDEMARK_SERVE_READ_TOKEN",
+    }
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+@needs_helm
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: apt-get install prometheus")
+def test_rendered_rules_are_valid(tmp_path):
+    (rule,) = kinds(MONITORED, "PrometheusRule").values()
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump(rule["spec"]))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shipped = [
+        one["alert"]
+        for group in yaml.safe_load((DEPLOY / "prometheus/tidemark-alerts.yml").read_text())[
+            "groups"
+        ]
+        for one in group["rules"]
+    ]
+    alerts = [one for group in rule["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    assert [one["alert"] for one in alerts] == shipped
+    for one in alerts:
+        assert "runbook" not in one["annotations"], "a path leads nowhere in Alertmanager"
+        link = one["annotations"].get(
+            "runbook_url", "https://docs.example.org/tidemark/runbooks/x.html"
+        )
+        assert re.fullmatch(r"https://docs\.example\.org/tidemark/runbooks/[a-z-]+\.html", link)
+    assert sum("runbook_url" in one["annotations"] for one in alerts) > 5
+
+
+@needs_helm
+def test_dashboards_are_whole_and_found_by_the_sidecar():
+    made = kinds(MONITORED, "ConfigMap")["tide-dashboards"]
+    assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert made["data"].keys() == {path.name for path in GRAFANA}
+    for path in GRAFANA:
+        assert json.loads(made["data"][path.name]) == json.loads(path.read_text())
+
+
+@needs_helm
+def test_pods_are_placed_and_labelled_as_wanted():
+    for name, it in kinds(MONITORED, "Deployment").items():
+        template = it["spec"]["template"]
+        assert template["metadata"]["labels"]["team"] == "platform", name
+        assert template["metadata"]["annotations"]["example.org/scanned"] == "yes", name
+        assert "nodeAffinity" in template["spec"]["affinity"], name
+        (spread,) = template["spec"]["topologySpreadConstraints"]
+        selected = spread["labelSelector"]["matchLabels"]
+        assert selected.items() <= template["metadata"]["labels"].items(), name
+        assert not selected.items() & {("team", "platform")}
+    for name, it in kinds(MONITORED, "PodDisruptionBudget").items():
+        pods_of = kinds(MONITORED, "Deployment")[name]["spec"]["template"]["metadata"]["labels"]
+        assert it["spec"]["selector"]["matchLabels"].items() <= pods_of.items()
+
+
+@needs_helm
+def test_every_server_has_a_probe_of_readiness():
+    """A Service without one sends requests to a process that cannot respond yet."""
+    for path in VALUES:
+        deployments = kinds(path, "Deployment")
+        for name in kinds(path, "Service"):
+            if name in deployments:
+                container = deployments[name]["spec"]["template"]["spec"]["containers"][0]
+                assert container["readinessProbe"], name
+
+
+@needs_helm
+def test_the_notes_name_what_policies_keep_apart(tmp_path):
+    # Helm prints notes only of an installation, for which it needs a cluster.
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes")
+    (chart / "templates" / "probe.yaml").write_text(
+        'kind: Notes\ntext: {{ tpl (.Files.Get "notes") . | quote }}\n'
+    )
+
+    def notes(values: Path) -> str:
+        version = f"{KUBERNETES[-1]}.0"
+        done = helm("template", "tide", chart, "--values", values, "--kube-version", version)
+        made = [it for it in yaml.safe_load_all(done.stdout) if it]
+        return next(it["text"] for it in made if it["kind"] == "Notes")
+
+    by_name = {path.stem: path for path in VALUES}
+    assert "LET NO PROCESS REACH: postgresql, objectStore, rocketmq." in notes(ONE)
+    assert "LET NO PROCESS REACH" not in notes(by_name["outside"])
+    assert "NOBODY MAY REACH THE BOARD" not in notes(MONITORED)
+    assert "helm -n default test tide" in notes(ONE)
 
 
 @needs_helm

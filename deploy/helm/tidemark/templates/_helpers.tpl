@@ -41,6 +41,16 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with .root.Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  {{- $selector := dict "matchLabels" (include "tidemark.selector" (dict "root" $.root) | fromYaml) }}
+  - {{- merge (deepCopy .) (dict "labelSelector" $selector) | toYaml | nindent 4 }}
+  {{- end }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
@@ -57,6 +67,10 @@ volumes:
   {{- end }}
   - name: files
     configMap: {name: {{ include "tidemark.name" .root }}-files}
+  {{- if or .root.Values.rules .root.Values.routing }}
+  - name: rules
+    configMap: {name: {{ include "tidemark.name" .root }}-rules}
+  {{- end }}
   {{- if .root.Values.expectations }}
   - name: expectations
     configMap: {name: {{ include "tidemark.name" .root }}-expectations}
@@ -69,10 +83,22 @@ volumes:
 
 {{- define "tidemark.annotations" -}}
 checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256sum }}
+{{- with .Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of a pod: (dict "root" $ "component" NAME). */}}
+{{- define "tidemark.podLabels" -}}
+{{ include "tidemark.labels" . }}
+{{- with .root.Values.podLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The secrets of a container, by reference: (dict "root" $ "name" NAME). Those that it needs and no other, as
-tidemark/settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name. */}}
+tidemark/settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name;
+receivers have those that they write as ${NAME}. */}}
 {{- define "tidemark.secrets" -}}
 {{- $catalog := list "TIDEMARK_CATALOG_URI" "TIDEMARK_STATE_URI" -}}
 {{- $dagster := list "DAGSTER_PG_URL" -}}
@@ -80,6 +106,9 @@ tidemark/settings/secrets.py has them. Accounts are the keys that fields *_env o
 {{- $spark := list "SPARK_CONNECT_AUTHENTICATE_TOKEN" -}}
 {{- $login := list "TIDEMARK_SERVE_TOKEN" "TIDEMARK_SERVE_READ_TOKEN" -}}
 {{- $notices := list "TIDEMARK_NOTIFY_URLS" "TIDEMARK_DIGEST_URLS" "TIDEMARK_HEARTBEAT_URL" -}}
+{{- range regexFindAll "\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}" .root.Values.routing -1 }}
+{{- $notices = append $notices (trimAll "${}" .) }}
+{{- end }}
 {{- $accounts := list -}}
 {{- range .root.Values.clusters }}
 {{- range $field, $variable := .acl }}
@@ -118,6 +147,9 @@ volumeMounts:
   - {name: {{ .name }}-home, mountPath: /var/lib/tidemark}
   - {name: {{ .name }}-tmp, mountPath: /tmp}
   - {name: files, mountPath: /etc/tidemark, readOnly: true}
+  {{- if or .root.Values.rules .root.Values.routing }}
+  - {name: rules, mountPath: /etc/tidemark-rules, readOnly: true}
+  {{- end }}
   {{- if .root.Values.expectations }}
   - {name: expectations, mountPath: /etc/tidemark-expectations, readOnly: true}
   {{- end }}
