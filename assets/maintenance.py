@@ -11,6 +11,7 @@ from assets.code_versions import code_version
 from assets.metadata import EVERY_HOUR, OWNERS
 from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
+from assets.resource_keys import own_keys
 from assets.resources import LakeResource
 from assets.run import write_window
 from spark.progress.timeline import thinned
@@ -59,6 +60,7 @@ REMEMBERED = HOUR
     pool=TABLES_POOL,
     code_version=code_version("maintenance", thinned, removal, compaction, expiry),
 )
+@own_keys
 def maintenance(
     context: dg.AssetExecutionContext,
     lake: LakeResource,

@@ -15,6 +15,7 @@ from assets.code_versions import code_version
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick
 from assets.reader import read_windows
+from assets.resource_keys import own_keys
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
 from spark.progress.assignments import HISTORY, assignments
@@ -348,6 +349,7 @@ assets where one asset of a step has a single parent and another has several."""
     ],
     **ON_WINDOWS,
 )
+@own_keys
 def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     """Compute what only members report: who holds which queue, and who subscribes to what."""
     plan = run.plan

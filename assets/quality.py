@@ -12,6 +12,7 @@ import dagster as dg
 
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_TABLES
+from assets.resource_keys import own_keys
 from assets.resources import QualityResource
 from assets.run import CurrentRun, Run, window_asset
 from expectations.adapter import validate
@@ -72,6 +73,7 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         can_subset=True,
         **ON_TABLES,
     )
+    @own_keys
     def validated(
         context: dg.AssetCheckExecutionContext, run: CurrentRun, quality_settings: QualityResource
     ) -> Iterator[dg.AssetCheckResult]:

@@ -13,6 +13,7 @@ from assets.metadata import EVERY_HOUR, OWNERS, key_of
 from assets.partitions import ON_TABLES, chosen_hours
 from assets.quality import check_of, check_results, own_checks_of, specs_of
 from assets.reader import Reader
+from assets.resource_keys import own_keys
 from assets.resources import LakeResource, QualityResource
 from expectations.adapter import validate
 from expectations.annotations import source_tables
@@ -98,6 +99,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         can_subset=True,
         **ON_TABLES,
     )
+    @own_keys
     def validate_hour(
         context: dg.AssetCheckExecutionContext,
         config: AuditConfig,

@@ -10,6 +10,7 @@ import dagster as dg
 from assets.code_versions import code_version
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
+from assets.resource_keys import own_keys
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from tidemark.alerting.incidents.repository import groups_with_incidents
@@ -33,6 +34,7 @@ LANDING = dg.AssetKey("landing")
     partitions_def=HOURLY,
     code_version=code_version("landing", take_snapshots, land),
 )
+@own_keys
 def landing(
     context: dg.AssetExecutionContext,
     collector: CollectorResource,
@@ -107,6 +109,7 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
     ],
     **ON_WINDOWS,
 )
+@own_keys
 def raw_tables(
     context: dg.AssetExecutionContext, run: CurrentRun
 ) -> Iterator[dg.MaterializeResult]:

@@ -14,7 +14,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from assets.diagnoses import diagnose_incidents
-from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
+from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, longest_time_tag, process_tags
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import Brought
@@ -101,7 +101,9 @@ class LakeResource(dg.ConfigurableResource):
             if context.run and context.instance:
                 run_id, tags = context.run.run_id, context.run.tags
                 longest = {**longest_time_tag(tags, timedelta(minutes=self.run_minutes)), **tags}
-                context.instance.add_run_tags(run_id, {**longest, **process_tags(run_id)})
+                # Where each step has a process of its own, none of them is that of the run.
+                of_process = {} if _has_workers(context.instance, run_id) else process_tags(run_id)
+                context.instance.add_run_tags(run_id, {**longest, **OF_TIDEMARK, **of_process})
                 of_run.enter_context(ended_after(float(longest[LONGEST_TAG])))
                 # Dagster warns of each step behind a check without a result, as of an empty table,
                 # which is no fault, and gives these lines no level of their own.
@@ -124,6 +126,12 @@ class LakeResource(dg.ConfigurableResource):
                 # A lease that was not released makes the next run recover the tables.
                 self._lease.let_go()
                 self._lease = self.lake.held = None
+
+
+def _has_workers(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether an executor starts a process for each step of a run."""
+    of_type = dg.DagsterEventType.STEP_WORKER_STARTING
+    return bool(instance.get_records_for_run(run_id, of_type=of_type, limit=1).records)
 
 
 class CollectorResource(dg.ConfigurableResource):

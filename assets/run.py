@@ -13,6 +13,7 @@ from assets.code_versions import code_version
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
+from assets.resource_keys import PREFIX, own_keys
 from spark.columns import inside, resolved, stored_in
 from spark.session.configuration import SparkResource
 from tidemark.lake.catalog import Lake
@@ -211,11 +212,13 @@ CurrentRun = dg.ResourceParam[Run]
 
 
 @dg.resource(
-    required_resource_keys={"lake", "spark"}, description="The run: its tables, Spark and plan."
+    required_resource_keys={PREFIX + "lake", PREFIX + "spark"},
+    description="The run: its tables, Spark and plan.",
 )
 def run_resource(context: dg.InitResourceContext) -> Run:
     """Make the run of a process; Dagster makes one for each run and passes it to all its steps."""
-    lake, spark = context.resources.lake, context.resources.spark
+    resources = context.resources
+    lake, spark = getattr(resources, PREFIX + "lake"), getattr(resources, PREFIX + "spark")
     assert context.run and context.instance, "only runs have a plan"
     report = context.log.info if context.log else lambda _: None
     return Run(
@@ -261,6 +264,6 @@ def window_asset(
             deps=[key_of(source) for source in deps],
             code_version=code_version(table, body),
             **ON_WINDOWS,
-        )(step)
+        )(own_keys(step))
 
     return declared

@@ -16,6 +16,9 @@ PROCESS_TAG = HIDDEN + "process"
 OF_TIDEMARK = {HIDDEN + "run": "true"}
 """The tag of every run of Tidemark, by which Dagster finds them among those of others."""
 
+JOB_TAG = HIDDEN + "job"
+"""Names the job of a run. The job itself may have another name, where a project mounts it."""
+
 LONGEST_TAG = "dagster/max_runtime"
 """Seconds after which Dagster's daemon ends a run; so does `orchestration.instance.dead_runs`."""
 
@@ -27,6 +30,11 @@ def process_tags(run_id: str, pid: int | None = None) -> dict[str, str]:
     run that died.
     """
     return {PROCESS_TAG: f"{identity(pid)}/{run_id}", **OF_TIDEMARK}
+
+
+def job_tags(job: str) -> dict[str, str]:
+    """Return the tags of all runs of a job of Tidemark."""
+    return {**OF_TIDEMARK, JOB_TAG: job}
 
 
 def process_of(run_id: str, tags: Mapping[str, str]) -> str | None:

@@ -27,6 +27,7 @@ from assets.progress import (
 from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
+from assets.resource_keys import with_own_keys
 from expectations.brought_suites import read
 from orchestration.jobs import jobs_with, schedules
 from orchestration.resources import resources
@@ -64,6 +65,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
 def build(
     settings: Settings,
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    prefix: str = "",
     **overrides: Any,
 ) -> dg.Definitions:
     """Return fresh definitions; nothing is written, and this process stays as it is.
@@ -76,7 +78,9 @@ def build(
     Args:
         settings: the settings of the process.
         loggers: the loggers of runs, in place of Dagster's console.
-        overrides: resources that replace those of the settings.
+        prefix: of names of groups, jobs, schedules and sensors, where a project mounts them beside
+            its own. That project chooses the executor of what people materialize by hand.
+        overrides: resources that replace those of the settings, by plain name.
     """
     partitions = hourly(_computable_since(settings))
     assets = [
@@ -90,17 +94,24 @@ def build(
     audit = audit_checks(brought)
 
     def configured(spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec
+        group = f"{prefix}{spec.group_name}"
+        if not spec.partitions_def:
+            return spec.replace_attributes(group_name=group)
+        return spec.replace_attributes(group_name=group, partitions_def=partitions)
+
+    made = dg.map_asset_specs(configured, [*assets, decisions, notifications, data_docs])
+    checks = [*tick_checks(brought), audit]
+    rows = dg.AssetSelection.assets(*assets) | dg.AssetSelection.checks(*checks)
 
     return dg.Definitions(
-        assets=dg.map_asset_specs(configured, [*assets, decisions, notifications, data_docs]),
-        asset_checks=[*tick_checks(brought), audit],
-        jobs=jobs_with(audit),
-        schedules=schedules(running=settings.schedule),
-        sensors=sensors(running=settings.schedule),
-        resources=resources(settings) | overrides,
+        assets=made,
+        asset_checks=checks,
+        jobs=jobs_with(audit, rows, prefix),
+        schedules=schedules(running=settings.schedule, prefix=prefix),
+        sensors=sensors(running=settings.schedule, prefix=prefix),
+        resources=with_own_keys(resources(settings) | overrides),
         loggers=loggers,
-        executor=dg.in_process_executor,
+        executor=None if prefix else dg.in_process_executor,
     )
 
 

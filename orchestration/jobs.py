@@ -16,12 +16,14 @@ from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import audit
 from assets.raw import LANDING
-from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
+from assets.run_tags import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, process_of
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
 from tidemark.lake.tables import raw
 
 BEFORE_BACKFILLS = {"dagster/priority": "1"}
 """Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""
+
+EVERYTHING = dg.AssetSelection.all()
 
 ScheduleFunction = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
 
@@ -72,6 +74,7 @@ RETRY = UnlessInterrupted(max_retries=1, delay=2)
 
 
 def _job(
+    prefix: str,
     name: str,
     description: str,
     selection: dg.AssetSelection,
@@ -79,27 +82,34 @@ def _job(
     **more: Any,
 ) -> Any:
     return dg.define_asset_job(
-        name,
+        prefix + name,
         selection=selection,
         description=description,
         executor_def=dg.in_process_executor,
         # From the start, so that a run which never begins is known by it too.
-        tags={**OF_TIDEMARK, **(tags or {})},
+        tags={**job_tags(name), **(tags or {})},
         **more,
     )
 
 
-def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
-    """Return all jobs.
+def jobs_with(
+    audit: dg.AssetChecksDefinition,
+    rows: dg.AssetSelection = EVERYTHING,
+    prefix: str = "",
+) -> list[Any]:
+    """Return all jobs, in the order tick, collect, recompute, maintain, audit.
 
     Args:
         audit: the checks of the hourly audit, of our expectations and those that people bring.
+        rows: all assets of Tidemark, with their checks.
+        prefix: of their names; runs name their job in a tag too, without it.
     """
-    rows = dg.AssetSelection.all() - dg.AssetSelection.checks(audit)
+    rows = rows - dg.AssetSelection.checks(audit)
     every_tick = rows - dg.AssetSelection.assets(MAINTENANCE)
     raw_keys = [LANDING, *(key_of(table) for table in raw.ALL)]
     return [
         _job(
+            prefix,
             "tick",
             "Take a snapshot, load it, validate it, compute what is not computed yet, alert.",
             every_tick,
@@ -107,21 +117,25 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
             op_retry_policy=RETRY,
         ),
         _job(
+            prefix,
             "collect",
             "Take a snapshot and land it, while other runs keep ticks waiting.",
             dg.AssetSelection.assets(LANDING),
         ),
         _job(
+            prefix,
             "recompute",
             "Compute progress.* and alerting.* of whole hours again, in one run.",
             every_tick - dg.AssetSelection.assets(*raw_keys),
         ),
         _job(
+            prefix,
             "maintain",
             "Remove what is too old, join small files, forget old states of tables.",
             dg.AssetSelection.assets(MAINTENANCE),
         ),
         _job(
+            prefix,
             "audit",
             "Validate all rows of the last hour, and make pages of what was found.",
             dg.AssetSelection.checks(audit),
@@ -139,7 +153,7 @@ def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.Sk
     """
     end_dead_runs(context.instance)
     for run in runs_under_way(context.instance):
-        if run.job_name == TICK.name:
+        if job_of(run) == TICK.name:
             return dg.SkipReason(f"the tick before ({run.run_id}) is not done")
     return _now(PENDING)
 
@@ -148,7 +162,7 @@ def meanwhile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipR
     """Collect in place of the tick that cannot start, or that waits for another run."""
     minute = context.scheduled_execution_time.timestamp()
     records = _records(context.instance)
-    if any(record.dagster_run.job_name == COLLECT.name for record in records):
+    if any(job_of(record.dagster_run) == COLLECT.name for record in records):
         return dg.SkipReason("the run before is not done")
     # A tick of this minute collects by itself.
     if any(record.create_timestamp.timestamp() < minute for record in records):
@@ -171,9 +185,14 @@ def runs_under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     return [record.dagster_run for record in _records(instance)]
 
 
+def job_of(run: dg.DagsterRun) -> str | None:
+    """Return the name of the job of a run of Tidemark; None for assets that a person selected."""
+    return run.tags.get(JOB_TAG)
+
+
 def is_recomputation(run: dg.DagsterRun) -> bool:
     """Return whether a run computes given hours: a person started it, and it may take long."""
-    return run_hours(run.tags) > 0 and run.job_name != COLLECT.name
+    return run_hours(run.tags) > 0 and job_of(run) != COLLECT.name
 
 
 def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
@@ -186,20 +205,18 @@ def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
         run, start = record.dagster_run, record.start_time
         if process_of(run.run_id, run.tags) and not is_dead(run) and start:
             is_young = now.timestamp() - start < TICK_MAY_TAKE.total_seconds()
-            if run.job_name != COLLECT.name and (is_young or run.job_name != TICK.name):
+            if job_of(run) != COLLECT.name and (is_young or job_of(run) != TICK.name):
                 return True
     ended = dg.RunsFilter(statuses=list(ENDED), updated_after=now - TICK_BEGINS_WITHIN)
     return any(
-        run.job_name not in (TICK.name, COLLECT.name) and PROCESS_TAG in run.tags
+        job_of(run) not in (TICK.name, COLLECT.name) and PROCESS_TAG in run.tags
         for run in instance.get_runs(ended)
     )
 
 
 def last_tick_took(instance: dg.DagsterInstance) -> timedelta:
     """Return how long the last tick that succeeded took, at most `TICK_MAY_TAKE`; 0 without one."""
-    succeeded = dg.RunsFilter(
-        job_name=TICK.name, statuses=[dg.DagsterRunStatus.SUCCESS], tags=OF_TIDEMARK
-    )
+    succeeded = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags=job_tags(TICK.name))
     for record in instance.get_run_records(succeeded, limit=1):
         if record.start_time and record.end_time:
             return min(timedelta(seconds=record.end_time - record.start_time), TICK_MAY_TAKE)
@@ -223,10 +240,11 @@ def _now(tags: Mapping[str, str] | None = None) -> dg.RunRequest:
     return dg.RunRequest(partition_key=partition_key(datetime.now(UTC)), tags=tags)
 
 
-def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
+def schedules(*, running: bool, prefix: str = "") -> list[dg.ScheduleDefinition]:
     """Return the schedules of all jobs that have one.
 
     Args:
+        prefix: of the names of jobs and schedules.
         running: whether they run from the start, without being switched on in the UI.
     """
     status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
@@ -235,8 +253,8 @@ def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
         job: Any, cron: str, start: ScheduleFunction, name: str | None = None
     ) -> dg.ScheduleDefinition:
         return dg.schedule(
-            name=name,
-            job_name=job.name,
+            name=f"{prefix}{name or start.__name__}",
+            job_name=prefix + job.name,
             cron_schedule=cron,
             execution_timezone="UTC",
             default_status=status,

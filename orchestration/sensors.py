@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.metadata import key_of
+from assets.resource_keys import own_keys
 from assets.resources import (
     CollectorResource,
     LakeResource,
@@ -14,7 +15,7 @@ from assets.resources import (
     QualityResource,
     RulesResource,
 )
-from assets.run_tags import OF_TIDEMARK
+from assets.run_tags import job_tags
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
@@ -48,16 +49,18 @@ MOST_FORGOTTEN = 60
 """Runs removed at a time; a backlog of a month is removed within a day."""
 
 
-def sensors(*, running: bool) -> list[dg.SensorDefinition]:
+def sensors(*, running: bool, prefix: str = "") -> list[dg.SensorDefinition]:
     """Return the sensors `notify`, `watch` and `tidy`.
 
     Args:
+        prefix: of their names.
         running: whether they run from the start, without being switched on in the UI.
     """
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     open_notifications = OpenNotifications()
 
-    @dg.sensor(minimum_interval_seconds=15, default_status=status)
+    @dg.sensor(name=f"{prefix}notify", minimum_interval_seconds=15, default_status=status)
+    @own_keys
     def notify(
         context: dg.SensorEvaluationContext,
         lake: LakeResource,
@@ -75,8 +78,14 @@ def sensors(*, running: bool) -> list[dg.SensorDefinition]:
 
     return [
         notify,
-        dg.sensor(minimum_interval_seconds=30, default_status=status)(watch),
-        dg.sensor(minimum_interval_seconds=60, default_status=status)(tidy),
+        *(
+            dg.sensor(
+                name=prefix + body.__name__,
+                minimum_interval_seconds=seconds,
+                default_status=status,
+            )(own_keys(body))
+            for body, seconds in ((watch, 30), (tidy, 60))
+        ),
     ]
 
 
@@ -245,7 +254,7 @@ def _failed_of(instance: dg.DagsterInstance, job_name: str) -> tuple[list[str], 
         dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
     ]
-    ours = dg.RunsFilter(job_name=job_name, statuses=over, tags=OF_TIDEMARK)
+    ours = dg.RunsFilter(statuses=over, tags=job_tags(job_name))
     runs = instance.get_runs(ours, limit=MOST_RUNS)
     failed: list[str] = []
     for run in runs:
@@ -286,7 +295,7 @@ def beat_of_ticks(
     if not url:
         return
     over = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-    ticks = dg.RunsFilter(job_name=TICK.name, statuses=over, tags=OF_TIDEMARK)
+    ticks = dg.RunsFilter(statuses=over, tags=job_tags(TICK.name))
     newest = context.instance.get_runs(ticks, limit=1)
     if not newest or newest[0].run_id == context.cursor:
         return

@@ -6,11 +6,14 @@ from pathlib import Path
 from types import NoneType
 
 import pytest
+import yaml
 
 from expectations import brought_suites, tolerances
+from orchestration.mounting import TidemarkComponent
 from tidemark.alerting.rules.files import load_rules
 from tidemark.settings import health, machines, objectives, owners
 from tidemark.settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
+from tidemark.settings.environment import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +38,14 @@ def mistakes_of_entries(read: Callable[[Path], tuple[object, list[str]]]) -> Cal
     return check
 
 
+def component(file: Path) -> None:
+    """Resolve a component as `dg` does."""
+    content = yaml.safe_load(file.read_text())
+    assert content["type"] == f"{TidemarkComponent.__module__}.{TidemarkComponent.__name__}"
+    resolved = TidemarkComponent.resolve_from_yaml(yaml.safe_dump(content["attributes"]))
+    assert resolved.settings.keys() <= Settings.model_fields.keys()
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "clusters": load_clusters,
     "rules": load_rules,
@@ -45,6 +56,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "quality": mistakes_of_entries(tolerances.read),
     "objectives": mistakes_of_entries(objectives.read),
     "owners": mistakes_of_entries(owners.read),
+    "type": component,
 }
 """First key of a file to its reader, which raises or fails for a mistake."""
 

@@ -5,6 +5,7 @@ import time
 import dagster as dg
 import pytest
 
+from assets.resource_keys import with_own_keys
 from assets.resources import LakeResource, RulesResource
 from orchestration.sensors import sensors
 from tests.support.notification_servers import mailbox, serve
@@ -67,7 +68,7 @@ def deliver_now(warm):
     }
     with (
         dg.DagsterInstance.ephemeral() as instance,
-        dg.build_sensor_context(instance=instance, resources=resources) as context,
+        dg.build_sensor_context(instance=instance, resources=with_own_keys(resources)) as context,
     ):
         notify, *_ = sensors(running=False)
         notify(context)

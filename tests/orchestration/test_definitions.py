@@ -9,6 +9,7 @@ import pytest
 
 from assets.metadata import EVERY_HOUR
 from assets.partitions import TABLES_POOL
+from assets.resource_keys import PREFIX
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from orchestration.definitions import build
@@ -67,7 +68,9 @@ def test_every_step_of_every_job_is_in_the_pool_of_tables() -> None:
 
     without = {name for name, step in steps.items() if step.pools != {TABLES_POOL}}
     on_tables = {
-        name for name, step in steps.items() if step.required_resource_keys & {"run", "spark"}
+        name
+        for name, step in steps.items()
+        if step.required_resource_keys & {PREFIX + "run", PREFIX + "spark"}
     }
 
     # The job of assets that a person selects has all steps.

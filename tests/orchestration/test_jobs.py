@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from assets.partitions import PENDING, partition_key, range_tags
-from assets.run_tags import process_tags
+from assets.run_tags import job_tags, process_tags
 from orchestration.definitions import build
 from orchestration.jobs import (
     AUDIT,
@@ -46,7 +46,7 @@ def under_way(instance, job, tags=None, status=dg.DagsterRunStatus.STARTED):
     """A run of a living process."""
     name = job if isinstance(job, str) else job.name
     made = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
-    run = instance.create_run_for_job(made, tags=tags, status=status)
+    run = instance.create_run_for_job(made, tags=job_tags(name) | (tags or {}), status=status)
     instance.add_run_tags(run.run_id, process_tags(run.run_id))
     event = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, name)
     if status == dg.DagsterRunStatus.STARTED:

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.resource_keys import PREFIX
 from assets.resources import ClientMachineResource, RulesResource
 from orchestration.definitions import build
 from orchestration.resources import resources
@@ -40,7 +41,7 @@ def test_a_run_overrides_no_resource(tmp_path, name, config):
     job = build(Settings(home=Home.of(tmp_path))).resolve_job_def("tick")
     assert dg.validate_run_config(job, {})
     with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
-        dg.validate_run_config(job, {"resources": {name: {"config": config}}})
+        dg.validate_run_config(job, {"resources": {PREFIX + name: {"config": config}}})
 
 
 def test_machines_of_consumers_come_from_variables_and_file(tmp_path):

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from msgspec.structs import replace
 
+from assets.resource_keys import with_own_keys
 from assets.resources import (
     CollectorResource,
     LakeResource,
@@ -15,7 +16,7 @@ from assets.resources import (
     QualityResource,
     RulesResource,
 )
-from assets.run_tags import OF_TIDEMARK
+from assets.run_tags import job_tags
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from tests.support.notification_servers import heartbeats, serve
@@ -50,7 +51,9 @@ def evaluate(
         "objectives": ObjectivesResource(path=str(objectives)),
         "notification_settings": Settings.read().notifications,
     }
-    with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
+    with dg.build_sensor_context(
+        instance=instance, resources=with_own_keys(resources), cursor=cursor
+    ) as context:
         return sensor(context)
 
 
@@ -145,7 +148,7 @@ def test_a_first_tick_that_never_starts_is_found(lake, instance):
         "quality_settings": QualityResource(path=""),
         "objectives": ObjectivesResource(path="none"),
     }
-    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+    with dg.build_sensor_context(instance=instance, resources=with_own_keys(resources)) as context:
         watch(context)
         assert lake.read(INCIDENTS).num_rows == 0
         assert context.cursor, "it remembers since when it has watched"
@@ -197,12 +200,12 @@ def test_incidents_in_quiet_hours_wait_for_the_digest(lake, instance, monkeypatc
 def test_runs_that_fail_are_found_until_one_succeeds(name, lake, instance):
     job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
     for status in (dg.DagsterRunStatus.SUCCESS, *[dg.DagsterRunStatus.FAILURE] * 2):
-        instance.create_run_for_job(job, status=status, tags=OF_TIDEMARK)
+        instance.create_run_for_job(job, status=status, tags=job_tags(name))
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert (row["rule"], row["subject"]) == ("runs-failing", name)
     assert (row["state"], row["last_value"]) == ("FIRING", 2)
-    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=OF_TIDEMARK)
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=job_tags(name))
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "RESOLVED"
@@ -212,15 +215,19 @@ def test_a_history_that_is_gone_resolves_nothing(lake, instance):
     """Somebody removed Dagster's storage: that no failure is known is no success."""
     job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
     for _ in range(2):
-        instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=OF_TIDEMARK)
+        instance.create_run_for_job(
+            job, status=dg.DagsterRunStatus.FAILURE, tags=job_tags(TICK.name)
+        )
     evaluate(watch, lake, instance)
     with dg.DagsterInstance.ephemeral() as new:
         for _ in range(2):
             evaluate(watch, lake, new)
             (row,) = lake.read(INCIDENTS).to_pylist()
             assert (row["rule"], row["state"]) == ("runs-failing", "FIRING")
-            new.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=OF_TIDEMARK)
-        new.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=OF_TIDEMARK)
+            new.create_run_for_job(
+                job, status=dg.DagsterRunStatus.FAILURE, tags=job_tags(TICK.name)
+            )
+        new.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=job_tags(TICK.name))
         evaluate(watch, lake, new)
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "RESOLVED"
@@ -303,7 +310,9 @@ def heart(monkeypatch):
 
 def ended(instance, status: dg.DagsterRunStatus) -> str:
     """A tick that ended; return its id."""
-    run = dg.DagsterRun(job_name=TICK.name, run_id=str(uuid4()), status=status, tags=OF_TIDEMARK)
+    run = dg.DagsterRun(
+        job_name=TICK.name, run_id=str(uuid4()), status=status, tags=job_tags(TICK.name)
+    )
     instance.add_run(run)
     return run.run_id
 
@@ -375,7 +384,9 @@ def test_a_cursor_that_a_person_edits_stops_no_watch(lake, instance, cursor, sin
         "quality_settings": QualityResource(path=""),
         "objectives": ObjectivesResource(path="none"),
     }
-    with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
+    with dg.build_sensor_context(
+        instance=instance, resources=with_own_keys(resources), cursor=cursor
+    ) as context:
         watch(context)
         kept = datetime.fromisoformat(context.cursor)
     assert kept == since if since else before <= kept <= datetime.now(UTC)

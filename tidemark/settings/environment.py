@@ -363,14 +363,19 @@ class Settings(BaseSettings):
         return value
 
     @classmethod
-    def read(cls) -> "Settings":
+    def read(cls, **given: str) -> "Settings":
         """Read the environment of this process.
+
+        Args:
+            given: settings by name, in place of those of the environment, as it would word them.
 
         Raises:
             SettingsError: with a line for each variable that cannot be used.
         """
+        if unknown := sorted(given.keys() - cls.model_fields.keys()):
+            raise SettingsError(f"{PREFIX}{name.upper()} is no setting" for name in unknown)
         try:
-            result = cls()
+            result = cls(**given)  # pyright: ignore
         except ValidationError as error:
             raise SettingsError(
                 _mistake(error_details) for error_details in error.errors()

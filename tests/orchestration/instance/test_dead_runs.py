@@ -7,7 +7,7 @@ import time
 import dagster as dg
 import pytest
 
-from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, PROCESS_TAG
+from assets.run_tags import LONGEST_TAG, PROCESS_TAG, job_tags
 from orchestration.definitions import build
 from orchestration.instance import dead_runs
 from orchestration.instance.dead_runs import end_dead_runs
@@ -65,7 +65,7 @@ def killed(process):
 def started(instance, process=None, status=dg.DagsterRunStatus.STARTED, **tags):
     """The id of a run under way, of a process with that identity."""
     job = build(Settings()).resolve_job_def(TICK.name)
-    run = instance.create_run_for_job(job, tags=OF_TIDEMARK | tags, status=status)
+    run = instance.create_run_for_job(job, tags=job_tags(TICK.name) | tags, status=status)
     if process:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: f"{process}/{run.run_id}"})
     return run.run_id

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from assets.resource_keys import with_own_keys
 from assets.run_tags import process_tags
 from orchestration.instance import history
 from orchestration.instance.files import prepare
@@ -185,7 +186,8 @@ def test_a_sensor_forgets_what_is_older_than_the_setting(home, instance, monkeyp
     *_, tidy = sensors(running=False)
 
     def reported(age):
-        needed = {"lake": made["lake"], "run_history": RunHistory(age)}
+        needed = with_own_keys({**made, "run_history": RunHistory(age)})
+        needed = {key: needed[key] for key in tidy.required_resource_keys}
         with dg.build_sensor_context(instance=instance, resources=needed) as context:
             return tidy(context).skip_message
 
