@@ -82,7 +82,8 @@ class AsynchronousLive:
 store = Store(Lake(Home.of(sys.argv[1])))
 store.refresh()
 app = application(store)
-app.state.live = (AsynchronousLive if inspect.iscoroutinefunction(LiveSnapshots.of) else Live)()
+fake = AsynchronousLive if inspect.iscoroutinefunction(LiveSnapshots.of) else Live
+app.state.views.live = fake()
 client = TestClient(app, "http://127.0.0.1")
 client.get("/plan?cluster=shop&group=billing&clients=2")
 for query in ("clients=10000&queues=9999", "clients=10000", "clients=1000&queues=5000"):

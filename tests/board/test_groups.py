@@ -21,7 +21,7 @@ def names(client: TestClient, query: str = "") -> list[str]:
 def test_groups_are_the_newest_rows_largest_lag_first(reader: TestClient) -> None:
     assert names(reader) == ["mailer/orders", "billing/orders", "billing/refunds", "audit/orders"]
     row = reader.get("/api/v1/groups").json()["items"][0]
-    assert set(row) == set(progress.GROUPS.column_names)
+    assert set(row) == {*progress.GROUPS.column_names, "team"}
     assert row["lag"] == 90_000
     assert row["observed_at"].endswith("Z")
 

@@ -27,7 +27,7 @@ def live(client: TestClient) -> TestClient:
     taken.queue_offsets = [
         QueueOffset(broker="broker-a", topic="orders", queue_id=0, min_offset=0, max_offset=1234)
     ]
-    client.app.state.live = Live(taken)  # pyright: ignore
+    client.app.state.views.live = Live(taken)  # pyright: ignore
     return client
 
 
@@ -51,7 +51,7 @@ def test_a_mode_is_remembered_where_the_snapshot_shows_none(
     rows = [queue("billing", 0, consume_mode="pop", consume_mode_at=shown)]
     filled.append(progress.QUEUES, rows_of(progress.QUEUES, at, rows))
     client.app.state.store.refresh()  # pyright: ignore
-    client.app.state.live = Live(taken)  # pyright: ignore
+    client.app.state.views.live = Live(taken)  # pyright: ignore
     items = client.get(f"/api/v1/live/{CLUSTER}").json()["items"]
     (row,) = (item for item in items if item["topic"] == "orders")
     assert (row["consume_mode"], row["lag_is_lower_bound"]) == ("pop", True)

@@ -20,10 +20,10 @@ from tests.support.served import served
 from tidemark.board import passwords
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
-from tidemark.board.passwords import Passwords, TooManyAttemptsError, password_hash, peer_of
+from tidemark.board.passwords import Passwords, TooManyAttemptsError, User, password_hash, peer_of
 from tidemark.board.store import Store
 
-USERS = {"ann": (password_hash("right"), True)}
+USERS = {"ann": User(password=password_hash("right"), may_act=True)}
 ATTACKER, COLLEAGUE = "127.0.0.2", "127.0.0.3"
 
 
@@ -117,7 +117,7 @@ def test_a_peer_has_to_wait_after_many_wrong_passwords() -> None:
 
 
 def test_right_passwords_are_not_counted() -> None:
-    users = {f"user {number}": (password_hash("pw"), False) for number in range(12)}
+    users = {f"user {number}": User(password=password_hash("pw")) for number in range(12)}
     made = Passwords(users, clock=lambda: 0.0)
     for name in users:
         assert asyncio.run(made.are_right(COLLEAGUE, name, "pw"))

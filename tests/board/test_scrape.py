@@ -10,16 +10,20 @@ from tests.support import board_home
 from tests.support.scrape import Samples, scraped, value
 from tidemark.board.application import application
 from tidemark.board.metrics.feed import MetricsKeeper
+from tidemark.board.scope import Scope
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, raw
+from tidemark.settings.owners import Owners
 from tidemark.settings.sections import MetricsSettings
+
+EVERYTHING = Scope(Owners())
 
 
 def samples_of(store: Store) -> Samples:
     keeper = MetricsKeeper(store, MetricsSettings(), "1.2.3")
     keeper.refresh()
-    return scraped(keeper.page("", "").body.decode())
+    return scraped(keeper.page("", "", EVERYTHING).body.decode())
 
 
 def test_prometheus_text_unless_openmetrics_is_requested(reader: TestClient) -> None:
@@ -101,7 +105,7 @@ def test_notifications_of_the_table_count(store: Store, status: str, outcome: st
 def test_what_cannot_be_read_leaves_the_metrics(store: Store, monkeypatch) -> None:
     keeper = MetricsKeeper(store, MetricsSettings(), "1.2.3")
     keeper.refresh()
-    before = keeper.page("", "").body
+    before = keeper.page("", "", EVERYTHING).body
 
     def broken(*_: object) -> None:
         raise OSError("no such file")
@@ -109,4 +113,7 @@ def test_what_cannot_be_read_leaves_the_metrics(store: Store, monkeypatch) -> No
     monkeypatch.setattr(keeper._feed, "refresh", broken)
     keeper.refresh()
     name = "rocketmq_consumer_lag_messages"
-    assert scraped(keeper.page("", "").body.decode())[name] == scraped(before.decode())[name]
+    assert (
+        scraped(keeper.page("", "", EVERYTHING).body.decode())[name]
+        == scraped(before.decode())[name]
+    )

@@ -62,7 +62,7 @@ CONFIGURED = Cluster(namesrv=("127.0.0.1:9876",), name=CLUSTER)
 @pytest.mark.slow
 def test_numbers_are_live_before_anything_is_computed(lake: Lake) -> None:
     made = application(Store(lake))
-    made.state.live = live = ConfiguredLive(taken())
+    made.state.views.live = live = ConfiguredLive(taken())
     with (
         served(made) as place,
         browser_page(base_url=f"http://{place}", may_complain=True) as page,

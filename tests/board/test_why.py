@@ -135,7 +135,7 @@ def wishes(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
 
     monkeypatch.setattr(diagnoses, "diagnose", diagnose)
     live = Live(Cluster(namesrv=("a:1",), name=CLUSTER, message_lookup=True))
-    client.app.state.diagnoses = Diagnoses(live)  # pyright: ignore
+    client.app.state.views.live, client.app.state.views.diagnoses = live, Diagnoses(live)  # pyright: ignore
     yield seen
 
 

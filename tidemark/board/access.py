@@ -14,7 +14,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tidemark.board.passwords import Passwords, TooManyAttemptsError
+from tidemark.board.passwords import Passwords, TooManyAttemptsError, User
 from tidemark.board.responses import problem, strict_headers
 
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -112,10 +112,12 @@ class Person:
     Attributes:
         name: recorded with their actions.
         may_act: whether they may do more than read.
+        teams: the teams whose groups they see; None = all groups, with a team or without.
     """
 
     name: str
     may_act: bool
+    teams: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,19 +126,22 @@ class Login:
 
     Attributes:
         tokens: bearer token to its person.
-        users: name to hash of the password, and the right.
+        users: the users of the file by name.
         header: header in which a trusted proxy names the person; empty without one.
         proxies: networks of trusted proxies.
         hosts: names by which browsers reach the board, in lower case.
         actors: names in that header which may act, ``*`` for all.
+        teams: names in that header to their teams, None for all groups; ``*`` for all other names.
+            Where there are any, a name that has none sees no group.
     """
 
     tokens: Mapping[str, Person] = field(default_factory=dict, repr=False)
-    users: Mapping[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
+    users: Mapping[str, User] = field(default_factory=dict, repr=False)
     header: str = ""
     proxies: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
     actors: frozenset[str] = frozenset()
+    teams: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def is_configured(self) -> bool:
@@ -148,7 +153,10 @@ class Login:
         if not self.header or not _is_of(client, self.proxies):
             return None
         name = _text(headers, self.header)
-        return Person(name, bool(self.actors & {"*", name})) if name else None
+        if not name:
+            return None
+        others = self.teams.get("*", frozenset()) if self.teams else None
+        return Person(name, bool(self.actors & {"*", name}), self.teams.get(name, others))
 
     def having(self, token: str) -> Person | None:
         """Return the person of a token, None without one."""
@@ -312,7 +320,8 @@ class AccessMiddleware:
                 f"too many passwords of {who}: try again in {error.seconds} s",
                 {"Retry-After": str(error.seconds)},
             ) from error
-        return Person(name, self.login.users[name][1]) if is_right else None
+        user = self.login.users[name]
+        return Person(name, user.may_act, user.teams) if is_right else None
 
 
 def _guarded(scope: Scope, send: Send) -> Send:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import FastAPI, Response
 from fastapi.concurrency import run_in_threadpool
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
@@ -23,10 +24,8 @@ from tidemark.board.api import groups as groups_api
 from tidemark.board.api import plan as plan_api
 from tidemark.board.dependencies import shown
 from tidemark.board.incident_rows import worst_groups
-from tidemark.board.live_snapshots import LiveSnapshots
-from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError, json_response
-from tidemark.board.store import Store
+from tidemark.board.views import Shown, View, Views
 from tidemark.lake.tables import progress
 
 PATH = "/mcp"
@@ -54,19 +53,23 @@ COLUMNS = (
     *("cluster", "consumer_group", "topic", "observed_at", "health", "health_reason", "complete"),
     *("queues_unknown", "lag", "lag_is_lower_bound", "delay_ms", "delay_is_lower_bound"),
     *("produce_tps", "consume_tps", "consume_kind", "clients", "online", "drain_seconds"),
-    *("loss_in_seconds", "retry_lag", "dlq_messages"),
+    *("loss_in_seconds", "retry_lag", "dlq_messages", "team"),
 )
 """The columns of a group in lists."""
 
 
-def server(store: Store, live: LiveSnapshots) -> MCPServer:
+def server(views: Views) -> MCPServer:
     """Return the server with its tools.
 
     Args:
-        store: the tables.
-        live: snapshots taken now, for plans.
+        views: the tables and brokers, as the person of a request sees them.
     """
     made = MCPServer("tidemark", instructions=INSTRUCTIONS)
+
+    def seen(context: Context) -> View:
+        """Return the view of the person that sends the request."""
+        request: Any = context.request_context.request
+        return views.of(request.state.person)
 
     def tool(function: Callable[..., Any]) -> None:
         hints = ToolAnnotations(read_only_hint=True, destructive_hint=False)
@@ -74,35 +77,38 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
 
     @tool
     def list_groups(
+        context: Context,
         cluster: Annotated[str | None, Field(description="only of this cluster")] = None,
         q: Annotated[str, Field(description="a part of the group's or topic's name")] = "",
         health: Annotated[str | None, Field(description="only in this state")] = None,
+        team: Annotated[str | None, Field(description="only of this team")] = None,
         limit: Limit = 50,
     ) -> str:
         """List consumer groups on topics by lag, with delay, rates and health."""
-        listed = json.loads(
-            _called(groups_api.groups, store, cluster=cluster, q=q, health=health, limit=limit)
-        )
+        wanted = {"cluster": cluster, "q": q, "health": health, "team": team, "limit": limit}
+        listed = json.loads(_called(groups_api.groups, seen(context), **wanted))
         return _text(listed | {"items": [_few(row) for row in listed["items"]]})
 
     @tool
-    def find_worst(limit: Limit = 10) -> str:
+    def find_worst(context: Context, limit: Limit = 10) -> str:
         """List the groups in trouble: the worst health first, then the longest delay."""
-        worst = worst_groups(store.newest.of(progress.GROUPS), limit)
+        worst = worst_groups(seen(context).newest.of(progress.GROUPS), limit)
         return _text({"items": [_few(row) for row in worst]})
 
     @tool
-    def explain_group(cluster: Cluster, group: Group) -> str:
+    def explain_group(context: Context, cluster: Cluster, group: Group) -> str:
         """Explain a group: health and reason by topic, owners of queues, events, incidents."""
-        return _text(_explained(store.newest, cluster, group))
+        return _text(_explained(seen(context).newest, cluster, group))
 
     @tool
-    def as_of(cluster: Cluster, group: Group, at: Instant) -> str:
+    def as_of(context: Context, cluster: Cluster, group: Group, at: Instant) -> str:
         """Explain a group as it was at an instant of the past."""
-        return _text(_explained(_checked(lambda: shown(store, at)), cluster, group))
+        rows = _checked(lambda: shown(seen(context), at))
+        return _text(_explained(rows, cluster, group))
 
     @tool
     def history(
+        context: Context,
         cluster: Cluster,
         group: Group,
         topic: Topic,
@@ -112,10 +118,11 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
         step: Annotated[str, Field(description="time that a point stands for, e.g. 5m")] = "",
     ) -> str:
         """Return columns of a group on a topic over time; nulls stand in gaps."""
+        view = seen(context)
         return _called(
             group_api.history,
-            store,
-            cluster=_known(store, cluster),
+            view,
+            cluster=_known(view, cluster),
             group=group,
             topic=topic,
             from_=start,
@@ -126,6 +133,7 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
 
     @tool
     async def plan(
+        context: Context,
         cluster: Cluster,
         group: Group,
         clients: Annotated[int, Field(ge=1, description="members in the plan")],
@@ -142,7 +150,8 @@ def server(store: Store, live: LiveSnapshots) -> MCPServer:
                 strategy=strategy,
                 rooms=[],
             )
-            snapshot = await live.of(_known(store, cluster))
+            view = seen(context)
+            snapshot = await view.live(_known(view, cluster))
             return _text(await run_in_threadpool(plan_api.planned, snapshot, wanted))
         except ProblemError as error:
             raise ToolError(error.detail) from error
@@ -184,7 +193,7 @@ def _explained(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "consumer_group": group,
-        "observed_at": details["observed_at"],
+        **{name: details[name] for name in ("observed_at", "team", "contact", "links")},
         "topics": [_few(row) for row in details["topics"]],
         "queues": details["queues"][:MOST],
         "owners": [{name: row[name] for name in owners} for row in details["assignments"][:MOST]],
@@ -211,8 +220,8 @@ def _few(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS}
 
 
-def _known(store: Store, cluster: str) -> str:
-    return _checked(lambda: _in(store.newest, cluster))
+def _known(view: View, cluster: str) -> str:
+    return _checked(lambda: _in(view.newest, cluster))
 
 
 def _in(rows: Shown, cluster: str) -> str:
@@ -221,13 +230,13 @@ def _in(rows: Shown, cluster: str) -> str:
     return cluster
 
 
-def _called(route: Callable[..., Response], store: Store, **arguments: Any) -> str:
+def _called(route: Callable[..., Response], view: View, **arguments: Any) -> str:
     """Return what a route of the API returns, as JSON.
 
     Raises:
         ToolError: its problem, in one line.
     """
-    return _body(_checked(lambda: route(store, **arguments)))
+    return _body(_checked(lambda: route(view, **arguments)))
 
 
 def _checked(work: Callable[[], T]) -> T:

@@ -33,7 +33,13 @@ from tidemark.board.api import (
     stacks,
     topics,
 )
-from tidemark.board.dependencies import TheStore, only_known_parameters, readable
+from tidemark.board.dependencies import (
+    TheStore,
+    free_of_groups,
+    only_known_parameters,
+    readable,
+    require_views,
+)
 from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
@@ -56,9 +62,11 @@ from tidemark.board.responses import (
     strict_headers,
 )
 from tidemark.board.store import Store
+from tidemark.board.views import Views
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.settings.clusters import Cluster
 from tidemark.settings.errors import SettingsError
+from tidemark.settings.owners import WatchedOwners
 from tidemark.settings.sections import MetricsSettings
 
 change_routes = APIRouter(include_in_schema=False)
@@ -69,6 +77,7 @@ ALIVE_CHECKS = 15
 
 
 @change_routes.get("/changes")
+@free_of_groups
 async def changes(request: Request, store: TheStore) -> StreamingResponse:
     """Send the number of changes, now and at every change, as server-sent events."""
 
@@ -115,6 +124,7 @@ _READINESS = object_model(
 
 
 @probe_routes.get("/healthz", summary="The process is up", responses={200: {"model": _STATE}})
+@free_of_groups
 async def healthz() -> Response:
     """Respond 200 while the process serves requests."""
     return json_response({"status": "ok"})
@@ -126,6 +136,7 @@ async def healthz() -> Response:
     dependencies=[*map(Depends, SCHEMES)],
     responses={200: {"model": _READINESS}, 503: {"model": _READINESS}},
 )
+@free_of_groups
 async def readyz(store: TheStore) -> Response:
     """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
     now = datetime.now(UTC)
@@ -167,6 +178,7 @@ def application(
     dagster_url: str = "",
     *,
     serves_agents: bool = False,
+    owners: WatchedOwners | None = None,
 ) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
@@ -179,6 +191,7 @@ def application(
         limits: bounds of a request.
         dagster_url: public address of Dagster's web server; empty where none is known.
         serves_agents: whether agents get their tools at ``/mcp``; it needs the extra ``mcp``.
+        owners: the teams of groups; None where nobody declares any.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
@@ -212,8 +225,8 @@ def application(
     app.state.store, app.state.metrics = store, keeper
     app.state.query_parameters = {}
     app.state.dagster = Dagster(url=dagster_url)
-    app.state.live = LiveSnapshots(store.lake.shared.state, configured)
-    app.state.diagnoses = Diagnoses(app.state.live)
+    live = LiveSnapshots(store.lake.shared.state, configured)
+    app.state.views = Views(store, owners or WatchedOwners(), live, Diagnoses(live))
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
@@ -223,8 +236,10 @@ def application(
     if serves_agents:
         from tidemark.board import agents  # its packages are an extra
 
-        agents.mount(app, agents.server(store, app.state.live), limits.body)
+        agents.mount(app, agents.server(app.state.views), limits.body)
     _handle_failures(app)
+    # Files, the description of the API, and the tools for agents, which read views too.
+    require_views(app.routes, ("/static", f"{API}/openapi.json", "/mcp"))
     return app
 
 

@@ -5,27 +5,71 @@ may all be waiting for files.
 """
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from tidemark.board.access import Person
-from tidemark.board.diagnoses import Diagnoses
-from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.middleware import part
 from tidemark.board.paging import MOST_ROWS
-from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
+from tidemark.board.views import Shown, View
 from tidemark.settings.times import utc_instant
+
+T = TypeVar("T")
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Bounds of instants in requests, with room for any time span around them."""
+
+
+_FREE = "free_of_groups"
+
+
+def free_of_groups(endpoint: T) -> T:
+    """Declare that the response of a route names no group, so it needs no view."""
+    setattr(endpoint, _FREE, True)
+    return endpoint
+
+
+def require_views(routes: Iterable[BaseRoute], others: Collection[str]) -> None:
+    """Refuse routes that could show a group to somebody who must not see it.
+
+    Args:
+        routes: of the application.
+        others: paths of routes that FastAPI has not made, each of which is looked after elsewhere.
+
+    Raises:
+        TypeError: a route neither reads a view nor is declared free of groups, or it is both, or
+            it reads the store beside the view.
+    """
+    for route in routes:
+        if included := getattr(route, "original_router", None):
+            require_views(included.routes, others)
+            continue
+        if not isinstance(route, APIRoute):
+            if getattr(route, "path", None) not in others:
+                raise TypeError(f"{route}: this route has no view of the person")
+            continue
+        calls = set(_calls(route.dependant))
+        is_free = getattr(route.endpoint, _FREE, False)
+        if (the_view in calls) is is_free or (the_store in calls and not is_free):
+            raise TypeError(
+                f"{route.path}: a route reads TheView, or is declared free_of_groups; not both"
+            )
+
+
+def _calls(dependant: Dependant) -> Iterator[Any]:
+    for dependency in dependant.dependencies:
+        yield dependency.call
+        yield from _calls(dependency)
 
 
 async def the_store(request: Request) -> Store:
@@ -33,7 +77,12 @@ async def the_store(request: Request) -> Store:
     return request.app.state.store
 
 
-def check_readable(store: Store) -> None:
+async def the_view(request: Request) -> View:
+    """Return what the person sees: the only way of a route to rows that name groups."""
+    return request.app.state.views.of(request.state.person)
+
+
+def check_readable(store: Store | View) -> None:
     """Refuse to respond from rows that could never be read: no rows would be a wrong response.
 
     Raises:
@@ -95,18 +144,18 @@ def part_of(name: str) -> Callable[..., Awaitable[str]]:
     return written
 
 
-def known_cluster(request: Request, store: "TheStore", cluster: Annotated[str, Path()]) -> str:
+def known_cluster(request: Request, view: "TheView", cluster: Annotated[str, Path()]) -> str:
     """Return the cluster of an address.
 
     Raises:
         ProblemError: there are no rows of it, now or at the instant that the address is about.
     """
     name, given = part(cluster), request.query_params
-    if name in store.newest.at:
+    if name in view.newest.at:
         return name
     # It may have been collected then, and not any more.
     for parameter in ("at", "to"):
-        if (at := given.get(parameter)) and name in store.past.at(instant_of(parameter, at)).at:
+        if (at := given.get(parameter)) and name in view.at(instant_of(parameter, at)).at:
             return name
     raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
 
@@ -132,13 +181,13 @@ def instant_of(name: str, text: str) -> datetime:
     return instant
 
 
-def shown(store: Store, at: str | None) -> Shown:
+def shown(view: View, at: str | None) -> Shown:
     """Return the newest rows, or those that were the newest at an instant.
 
     Raises:
         ProblemError: `at` is no instant.
     """
-    return store.past.at(instant_of("at", at)) if at else store.newest
+    return view.at(instant_of("at", at)) if at else view.newest
 
 
 async def json_only(request: Request) -> None:
@@ -157,20 +206,11 @@ async def who(request: Request) -> Person:
     return request.state.person
 
 
-async def the_live(request: Request) -> LiveSnapshots:
-    """Return the live snapshots of the application."""
-    return request.app.state.live
-
-
-async def the_diagnoses(request: Request) -> Diagnoses:
-    """Return the diagnoses of the application."""
-    return request.app.state.diagnoses
-
-
 TheStore = Annotated[Store, Depends(the_store)]
+"""The rows of all groups, for routes that are declared free of them."""
+
+TheView = Annotated[View, Depends(the_view)]
 ThePerson = Annotated[Person, Depends(who)]
-TheLive = Annotated[LiveSnapshots, Depends(the_live)]
-TheDiagnoses = Annotated[Diagnoses, Depends(the_diagnoses)]
 Cluster = Annotated[str, Depends(known_cluster)]
 JsonOnly = Depends(json_only)
 At = Annotated[str | None, Query(description="as of this instant, ISO 8601; now without")]

@@ -61,7 +61,7 @@ class Diagnoses:
         """
         snapshot = await self._live.of(name)
         cluster = await self._live.cluster(name)
-        _require_group(snapshot, group)
+        require_group(snapshot, group)
         subject = (cluster.key, group, topic)
         made = self._made.get(subject)
         if made is None or self._is_old(made):
@@ -119,7 +119,12 @@ class Diagnoses:
             return True
 
 
-def _require_group(snapshot: Snapshot, group: str) -> None:
+def require_group(snapshot: Snapshot, group: str) -> None:
+    """Refuse a group that a snapshot does not have.
+
+    Raises:
+        ProblemError: 404.
+    """
     rows = (*snapshot.consumer_offsets, *snapshot.clients)
     if not any(row.consumer_group == group for row in rows):
         raise ProblemError(404, f"{snapshot.cluster} has no group {group!r} now")

@@ -172,7 +172,7 @@ class GroupHistory:
         copies = self._copies
         stages = (copies.days, copies.hours) if by_day else (copies.hours,)
         # The empty part comes first: its schema is that of the result, also without other rows.
-        parts, others = [_empty()], [window]
+        parts, others = [empty()], [window]
         for copies_of in stages:
             rest: list[Window] = []
             for item in others:
@@ -219,7 +219,7 @@ def _copied(
 
 
 def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Table:
-    names = ", ".join(_empty().schema.names)
+    names = ", ".join(empty().schema.names)
     text = (
         f"SELECT {names} FROM read_parquet(?) WHERE observed_at >= ? AND observed_at < ? "
         "AND cluster = ? AND consumer_group = ? AND topic = ?"
@@ -231,7 +231,8 @@ def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Ta
         return session.sql(text, params=values).to_arrow_table()
 
 
-def _empty() -> pa.Table:
+def empty() -> pa.Table:
+    """Return no rows, with the columns of `GroupHistory.rows`."""
     types = {
         column.name: column.type for column in (*progress.GROUPS.columns, *progress.QUEUES.columns)
     }

@@ -1,5 +1,6 @@
 """Incidents as the API and the pages show them: their row, severity, and the evidence decoded."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -7,20 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.alerting.delivery.notification_log import notifications_of
-from tidemark.alerting.delivery.silences import Silence, SilenceError, silences
-from tidemark.alerting.incidents.actions import NoSuchIncidentError, incident_of
+from tidemark.alerting.delivery.silences import Silence, SilenceError
+from tidemark.alerting.incidents.actions import NoSuchIncidentError
 from tidemark.alerting.incidents.incident import OPEN, with_evidence, with_notifications
 from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
-from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
-from tidemark.host.state import State
-from tidemark.lake.catalog import Lake
-from tidemark.lake.schema import BIGINT, STRING_MAP, Column
-from tidemark.lake.tables import alerting, progress
+from tidemark.board.scope import GROUPS_WITH_TEAM, TEAM
+from tidemark.board.views import Shown, View
+from tidemark.lake.schema import BIGINT, STRING, STRING_MAP, Column
+from tidemark.lake.tables import alerting
 from tidemark.lake.typed_rows import dict_rows, plain_rows
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, Severity
+from tidemark.rocketmq.names import DLQ_PREFIX
+from tidemark.settings.owners import Owner, Owners
 
 WORST_FIRST = (
     Health.LOSING, Health.BLOCKED, Health.STALLED, Health.STOPPED, Health.UNSUBSCRIBED,
@@ -40,9 +41,9 @@ LONGEST = 10**13
 """Milliseconds that no delay reaches: places of one state are below its multiple."""
 
 GROUPS = replace(
-    progress.GROUPS,
+    GROUPS_WITH_TEAM,
     columns=(
-        *progress.GROUPS.columns,
+        *GROUPS_WITH_TEAM.columns,
         Column(SEVERITY, BIGINT, "place among groups: state of health, then longest delay"),
     ),
 )
@@ -94,12 +95,18 @@ INCIDENTS = replace(
     columns=(
         *(DECODED.get(column.name, column) for column in alerting.INCIDENTS.columns),
         Column("row", STRING_MAP, "the columns of that row"),
+        TEAM,
+        Column("contact", STRING, "how to reach that team, by owners.yaml; NULL = unknown"),
+        Column("links", STRING_MAP, "name of a page of that team to its address"),
     ),
 )
-"""The columns of incidents with their evidence decoded; the table has it as text."""
+"""The columns of incidents with their evidence decoded, which the table has as text, and with the
+owner of the group."""
 
 
-def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
+def incident_rows(
+    rows: Shown, state: str = "", severity: str = "", team: str = ""
+) -> list[dict[str, Any]]:
     """Return incidents by state, then by severity, then the newest first.
 
     Pending incidents follow those whose rule has been true for long enough: they are not notified
@@ -109,6 +116,7 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
         rows: the shown rows.
         state: one of `STATES`, or ``open``; empty for any.
         severity: one of `SEVERITIES`; empty for any.
+        team: the team of the group; empty for any.
 
     Raises:
         ProblemError: there is no such state or severity.
@@ -119,13 +127,34 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
         raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
     wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
     incidents = [
-        with_evidence(row)
+        with_owner(with_evidence(row), rows.owners)
         for row in dict_rows(rows.of(alerting.INCIDENTS))
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
+    incidents = [row for row in incidents if team in ("", row["team"])]
     incidents.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
     incidents.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
     return incidents
+
+
+def with_owner(incident: dict[str, Any], owners: Owners) -> dict[str, Any]:
+    """Return an incident with decoded evidence and the owner of its group."""
+    owner = owners.of(incident["cluster"], group_of(incident["row"]))
+    return incident | owner_columns(owner)
+
+
+def group_of(columns: Mapping[str, Any]) -> str | None:
+    """Return the group that columns are about, by its name or that of its dead-letter topic."""
+    topic: str = columns.get("topic") or ""
+    dead = topic.removeprefix(DLQ_PREFIX) if topic.startswith(DLQ_PREFIX) else None
+    return columns.get("consumer_group") or dead
+
+
+def owner_columns(owner: Owner | None) -> dict[str, Any]:
+    """Return the columns that show an owner; unknown without one."""
+    if owner is None:
+        return {"team": None, "contact": None, "links": {}}
+    return {"team": owner.team, "contact": owner.contact or None, "links": dict(owner.links)}
 
 
 def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
@@ -138,7 +167,7 @@ def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
 
 
 def incident_details(
-    lake: Lake, rows: Shown, incident_id: str, at: datetime | None = None
+    view: View, rows: Shown, incident_id: str, at: datetime | None = None
 ) -> dict[str, Any]:
     """Return an incident as it is shown, or as it was, with its notifications.
 
@@ -148,18 +177,17 @@ def incident_details(
         ProblemError: there is no incident with this id, or it had not opened.
     """
     try:
-        incident = incident_of(lake, incident_id)
+        incident, notifications = view.incident(incident_id)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
     shown = rows.of(alerting.INCIDENTS)
     shown = dict_rows(shown.filter(pc.equal(shown["incident_id"], incident_id)))
     row = shown[0] if shown else plain_rows([incident])[0]
-    notifications = notifications_of(lake, incident)
     if at is not None:
         if incident.opened_at > at:
             raise ProblemError(404, f"incident {incident_id!r} had not opened then")
         row, notifications = row_as_of(row, at), notifications_as_of(notifications, at)
-    return with_notifications(row, notifications)
+    return with_owner(with_notifications(row, notifications), view.owners)
 
 
 def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
@@ -177,11 +205,11 @@ def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
     }
 
 
-def silence_rows(kept: State, now: datetime, state: str = "") -> list[dict[str, Any]]:
+def silence_rows(view: View, now: datetime, state: str = "") -> list[dict[str, Any]]:
     """Return silences, the first to end first.
 
     Args:
-        kept: where they are.
+        view: the silences that the person sees.
         now: the present.
         state: one of `SILENCE_STATES`, or ``all``; empty for those that have not ended.
 
@@ -192,7 +220,7 @@ def silence_rows(kept: State, now: datetime, state: str = "") -> list[dict[str, 
         raise ProblemError(400, f"state={state!r}: it is all or one of {', '.join(SILENCE_STATES)}")
     wanted = {"": SILENCE_STATES[:2], "ALL": SILENCE_STATES}.get(state.upper(), (state.upper(),))
     try:
-        result = silences(kept)
+        result = view.silences()
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
     return [silence_row(silence, now) for silence in result if silence.state(now) in wanted]

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.newest import GROUP_REACH
-from tidemark.board.past import Shown, group_rows_between, rows_between
-from tidemark.board.store import Store
+from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
@@ -26,14 +25,14 @@ LAST_KNOWN = "last_known"
 """The key that is added to rows."""
 
 
-def with_last_known(store: Store, rows: Shown, details: Mapping[str, Any]) -> dict[str, Any]:
+def with_last_known(view: View, rows: Shown, details: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of a group, with `LAST_KNOWN` in the rows of its topics and queues.
 
     It maps each column of `REPORTED` that is NULL to the newest row of the hour before in which it
     is known: the column, those that mark it as a bound, and ``observed_at``.
 
     Args:
-        store: the tables.
+        view: the tables as the person sees them.
         rows: what is shown.
         details: of `tidemark.board.api.group.group_details`.
 
@@ -44,7 +43,7 @@ def with_last_known(store: Store, rows: Shown, details: Mapping[str, Any]) -> di
     equal = {name: details[name] for name in ("cluster", "consumer_group")}
     columns = (*_names(progress.GROUPS), "topic")
     window = Window(at - GROUP_REACH, at)
-    earlier = group_rows_between(store.lake, store.files, window, equal, columns)
+    earlier = view.group_rows_between(window, equal, columns)
     topics = _completed(details["topics"], earlier, progress.GROUPS, ("topic",))
     instants = {known["observed_at"] for row in topics for known in row[LAST_KNOWN].values()}
     queues = [{**row, LAST_KNOWN: {}} for row in details["queues"]]
@@ -52,7 +51,7 @@ def with_last_known(store: Store, rows: Shown, details: Mapping[str, Any]) -> di
         key = ("topic", "broker", "queue_id", "client_id")
         window = Window.through(min(instants), max(instants))
         names = (*_names(progress.QUEUES), *key, "snapshot_id")
-        of_queues = rows_between(store.lake, store.files, progress.QUEUES, window, equal, names)
+        of_queues = view.rows_between(progress.QUEUES, window, equal, names)
         # Files of one broker are left out as for groups.
         is_shown = pc.is_in(
             of_queues["snapshot_id"], value_set=earlier["snapshot_id"].combine_chunks()

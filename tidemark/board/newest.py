@@ -101,7 +101,7 @@ RESOLVED_REACH = timedelta(days=30)
 """Time for which an incident stays in memory after its resolution."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Newest:
     """The newest rows of every table that the board shows.
 

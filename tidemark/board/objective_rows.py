@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.board.past import Shown
+from tidemark.board.views import Shown
 from tidemark.lake.tables import progress
 
 

@@ -9,13 +9,14 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidemark.settings.errors import SettingsError
@@ -70,13 +71,13 @@ class Passwords:
 
     def __init__(
         self,
-        users: Mapping[str, tuple[str, bool]],
+        users: Mapping[str, "User"],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Know the users.
 
         Args:
-            users: name to hash of the password, and the right.
+            users: the users by name.
             clock: seconds that only grow.
         """
         self._users = users
@@ -100,7 +101,7 @@ class Passwords:
         Raises:
             TooManyAttemptsError: this peer, or all peers together, sent too many.
         """
-        kept, _ = self._users.get(name, (self._nobody, False))
+        kept = self._users[name].password if name in self._users else self._nobody
         # Every request brings the password; hashing it again each time would take 50 ms of each.
         seen = hashlib.sha256(f"{kept}\0{password}".encode()).digest()
         with self._lock:
@@ -171,8 +172,30 @@ def is_password(password: str, kept: str) -> bool:
     return hmac.compare_digest(made.hex(), digest)
 
 
-def read_users(path: Path) -> dict[str, tuple[str, bool]]:
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """A user of the file.
+
+    Attributes:
+        password: the hash of the password.
+        may_act: whether they may do more than read.
+        teams: the teams whose groups they see; None = all groups.
+    """
+
+    password: str = field(repr=False)
+    may_act: bool = False
+    teams: frozenset[str] | None = None
+
+
+_LINE = re.compile(
+    r"(?P<name>[^:]+):(?P<password>[^:$]*\$[^:$]*\$[^:$]*):(?P<right>read|act)(:(?P<teams>[^:]+))?"
+)
+
+
+def read_users(path: Path) -> dict[str, User]:
     """Return the users of a file: lines of ``NAME:HASH:read`` or ``NAME:HASH:act``.
+
+    A fourth part names the teams of a user, with ``+`` between them.
 
     Raises:
         SettingsError: the file cannot be read, or a line is not of that form.
@@ -181,16 +204,24 @@ def read_users(path: Path) -> dict[str, tuple[str, bool]]:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"TIDEMARK_SERVE_USERS: {path} cannot be read: {error}"]) from error
-    users = {}
+    users: dict[str, User] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        name, _, rest = line.strip().partition(":")
-        kept, _, right = rest.rpartition(":")
-        if not (name and kept.count("$") == 2 and right in ("read", "act")):
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
             raise SettingsError(
-                [f"{path}:{number}: NAME:HASH:read or NAME:HASH:act is wanted; "
-                 "tidemark serve --hash-password makes a hash"]
+                [f"{path}:{number}: NAME:HASH:read or NAME:HASH:act is wanted, and :TEAM for a "
+                 "user of a team; tidemark serve --hash-password makes a hash"]
             )  # fmt: skip
-        users[name] = (kept, right == "act")
+        users[match["name"]] = User(
+            password=match["password"],
+            may_act=match["right"] == "act",
+            teams=teams_of(match["teams"]) if match["teams"] else None,
+        )
     return users
+
+
+def teams_of(text: str) -> frozenset[str] | None:
+    """Return the teams of a text with ``+`` between them; None for ``*``, which is all groups."""
+    return None if text == "*" else frozenset(text.split("+"))

@@ -5,8 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
+from tidemark.board.scope import GROUPS_WITH_TEAM
+from tidemark.board.views import Shown
 from tidemark.lake.bounds import bound_of, columns_with_marks
 from tidemark.lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
 from tidemark.lake.tables import progress, raw
@@ -72,7 +73,7 @@ PARTS = {
     "totals": progress.TOPICS,
     "configuration": raw.TOPICS,
     "queues": raw.QUEUE_OFFSETS,
-    "groups": progress.GROUPS,
+    "groups": GROUPS_WITH_TEAM,
 }
 """Tables of the details of a topic, by their names there."""
 

@@ -287,7 +287,9 @@ class Settings(BaseSettings):
         SecretStr(""), "Bearer token of whoever may only read it."
     )
     serve_users: str = _setting(
-        "", "File of who logs in with a password: NAME:HASH:read or NAME:HASH:act a line."
+        "",
+        "File of who logs in with a password: NAME:HASH:read or NAME:HASH:act a line, and :TEAM "
+        "behind it for who sees the groups of that team only.",
     )
     serve_header: str = _setting(
         "", "Header in which a trusted proxy names the person, e.g. X-Forwarded-User."
@@ -303,6 +305,11 @@ class Settings(BaseSettings):
     )
     serve_actors: str = _setting(
         "", "Names in that header that may act, separated by blanks; * for all."
+    )
+    serve_teams: str = _setting(
+        "",
+        "Names in that header with their teams, NAME=TEAM separated by blanks; NAME=* sees all "
+        "groups, and *=TEAM is for all other names. Once set, who has none sees no group.",
     )
     serve_mcp: bool = _setting(
         False, "Whether the board serves tools for agents at /mcp; it needs the extra mcp."

@@ -75,6 +75,7 @@ NAMES = tuple(
         "SERVE_PROXIES",
         "SERVE_HOSTS",
         "SERVE_ACTORS",
+        "SERVE_TEAMS",
         "SERVE_MCP",
         "WEBSERVER_HOSTS",
         "DEBUG",

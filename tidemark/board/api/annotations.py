@@ -10,16 +10,13 @@ from tidemark.alerting.annotations import (
     Annotation,
     AnnotationError,
     UnreadableAnnotationsError,
-    annotate,
-    annotations,
-    remove,
 )
 from tidemark.board.dependencies import (
     Cursor,
     JsonOnly,
     Limit,
     ThePerson,
-    TheStore,
+    TheView,
     instant_of,
 )
 from tidemark.board.paging import page_of_list
@@ -59,7 +56,7 @@ _ANNOTATION = object_model(
     responses={200: {"model": page_of(_ANNOTATION)}},
 )
 def all_annotations(
-    store: TheStore,
+    view: TheView,
     since: Annotated[str | None, Query(alias="from", description="ISO 8601")] = None,
     to: Annotated[str | None, Query(description="ISO 8601")] = None,
     limit: Limit = 100,
@@ -69,7 +66,7 @@ def all_annotations(
     first = instant_of("from", since) if since else None
     last = instant_of("to", to) if to else None
     try:
-        notes = annotations(store.lake.shared.state)
+        notes = view.annotations()
     except UnreadableAnnotationsError as error:
         raise ProblemError(503, str(error)) from error
     rows = [
@@ -88,12 +85,12 @@ def all_annotations(
     status_code=201,
     responses={201: {"model": _ANNOTATION}},
 )
-def add(store: TheStore, person: ThePerson, wanted: NewAnnotation) -> Response:
+def add(view: TheView, person: ThePerson, wanted: NewAnnotation) -> Response:
     """Add a note in the name of the person, as a deploy pipeline does after each deploy."""
     at = instant_of("at", wanted.at) if wanted.at else None
     match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}
     try:
-        made = annotate(store.lake.shared, wanted.text, person.name, at, match)
+        made = view.annotate(wanted.text, person.name, at, match)
     except AnnotationError as error:
         raise ProblemError(400, str(error)) from error
     except (UnreadableAnnotationsError, LeaseError) as error:
@@ -102,10 +99,10 @@ def add(store: TheStore, person: ThePerson, wanted: NewAnnotation) -> Response:
 
 
 @router.delete("/annotations/{annotation_id}", summary="Remove an annotation", status_code=204)
-def end(store: TheStore, person: ThePerson, annotation_id: str) -> Response:
+def end(view: TheView, person: ThePerson, annotation_id: str) -> Response:
     """Remove a note, whoever added it."""
     try:
-        remove(store.lake.shared, annotation_id)
+        view.remove_annotation(annotation_id)
     except AnnotationError as error:
         raise ProblemError(404, str(error)) from error
     except (UnreadableAnnotationsError, LeaseError) as error:

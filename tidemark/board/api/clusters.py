@@ -5,9 +5,8 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.dependencies import Cluster, TheStore
+from tidemark.board.dependencies import Cluster, TheView
 from tidemark.board.newest import age_seconds, is_fresh
-from tidemark.board.past import Shown
 from tidemark.board.responses import (
     json_response,
     object_model,
@@ -15,6 +14,7 @@ from tidemark.board.responses import (
     page_of,
     row_model,
 )
+from tidemark.board.views import Shown
 from tidemark.lake.tables import raw
 from tidemark.lake.typed_rows import dict_rows
 
@@ -36,10 +36,10 @@ _CLUSTER = object_model(
     summary="Clusters, their newest snapshot and how old it is",
     responses={200: {"model": page_of(_CLUSTER)}},
 )
-def clusters(store: TheStore) -> Response:
+def clusters(view: TheView) -> Response:
     """Return a row per cluster: its newest computed snapshot, its age and whether it is fresh."""
     return json_response(
-        {"items": cluster_rows(store.newest, datetime.now(UTC)), "next_cursor": None}
+        {"items": cluster_rows(view.newest, datetime.now(UTC)), "next_cursor": None}
     )
 
 
@@ -48,9 +48,9 @@ def clusters(store: TheStore) -> Response:
     summary="Brokers of a cluster at its newest snapshot",
     responses={200: {"model": page_model(raw.BROKERS)}},
 )
-def brokers(store: TheStore, cluster: Cluster) -> Response:
+def brokers(view: TheView, cluster: Cluster) -> Response:
     """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
-    rows = store.newest.of(raw.BROKERS, cluster)
+    rows = view.newest.of(raw.BROKERS, cluster)
     rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
     return json_response({"items": dict_rows(rows), "next_cursor": None})
 

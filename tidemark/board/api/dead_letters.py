@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.dead_letter_rows import DEAD_LETTERS, dead_letter_rows
-from tidemark.board.dependencies import At, Cursor, Limit, TheStore, shown
+from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
 from tidemark.board.paging import Order, containing, having, page
 from tidemark.board.responses import json_response, page_model
 from tidemark.lake.typed_rows import dict_rows
@@ -19,7 +19,7 @@ router = APIRouter(tags=["groups"])
     responses={200: {"model": page_model(DEAD_LETTERS)}},
 )
 def dead_letters(
-    store: TheStore,
+    view: TheView,
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     q: Annotated[str, Query(description="a part of the group's name")] = "",
     sort: Annotated[
@@ -30,7 +30,7 @@ def dead_letters(
     cursor: Cursor = None,
 ) -> Response:
     """Return a row per group with a dead-letter topic, or with messages to try again."""
-    rows = having(dead_letter_rows(shown(store, at)), cluster=cluster)
+    rows = having(dead_letter_rows(shown(view, at)), cluster=cluster)
     rows = containing(rows, q, ("consumer_group",))
     listed, following = page(rows, DEAD_LETTERS, Order.of(sort, DEAD_LETTERS), limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})

@@ -8,12 +8,11 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.api.group import window_of
-from tidemark.board.dependencies import At, Cursor, Limit, TheStore, shown
+from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
 from tidemark.board.newest import until
 from tidemark.board.paging import Order, page
-from tidemark.board.past import Shown, rows_between
 from tidemark.board.responses import json_response, page_model
-from tidemark.board.store import Store
+from tidemark.board.views import Shown, View
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality
 from tidemark.lake.typed_rows import dict_rows
@@ -30,7 +29,7 @@ NEWEST_FIRST = Order("observed_at", descending=True)
     responses={200: {"model": page_model(progress.EVENTS)}},
 )
 def events(
-    store: TheStore,
+    view: TheView,
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     group: Annotated[str | None, Query(description="only of this consumer group")] = None,
     topic: Annotated[str | None, Query(description="only on this topic")] = None,
@@ -44,8 +43,8 @@ def events(
 ) -> Response:
     """Return rows of ``progress.events``, newest first."""
     rows = event_rows(
-        store,
-        store.newest,
+        view,
+        view.newest,
         window_of(from_, to, timedelta(days=1)),
         cluster=cluster,
         consumer_group=group,
@@ -63,14 +62,14 @@ def events(
     responses={200: {"model": page_model(quality.RESULTS)}},
 )
 def results(
-    store: TheStore,
+    view: TheView,
     success: Annotated[bool | None, Query(description="only met ones, or only others")] = None,
     at: At = None,
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Response:
     """Return the newest row of ``quality.results`` for each expectation of a table."""
-    rows = newest_results(shown(store, at))
+    rows = newest_results(shown(view, at))
     if success is not None:
         rows = rows.filter(pc.equal(rows["success"], success))
     listed, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
@@ -83,21 +82,19 @@ def results(
     summary="Quarantined rows of the last 24 hours",
     responses={200: {"model": page_model(quality.QUARANTINE)}},
 )
-def quarantine(
-    store: TheStore, at: At = None, limit: Limit = 100, cursor: Cursor = None
-) -> Response:
+def quarantine(view: TheView, at: At = None, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
-    rows = shown(store, at).of(quality.QUARANTINE)
+    rows = shown(view, at).of(quality.QUARANTINE)
     listed, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})
 
 
-def event_rows(store: Store, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
+def event_rows(view: View, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
     """Return the events of a window with these values up to the shown instant, in order of time."""
-    if store.is_empty:
+    if view.is_empty:
         return progress.EVENTS.arrow_schema().empty_table()
     known = {name: value for name, value in equal.items() if value is not None}
-    rows = rows_between(store.lake, store.files, progress.EVENTS, window, known)
+    rows = view.rows_between(progress.EVENTS, window, known)
     return until(rows, shown.at)
 
 

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Query, Response
 
-from tidemark.board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
+from tidemark.board.dependencies import At, Cluster, TheView, instant_of, part_of, shown
 from tidemark.board.group_copies import COLUMNS, ERROR, MOST, POINT
 from tidemark.board.group_history import MOST_POINTS, STEPS, Series, series, step_for, steps_in
-from tidemark.board.incident_rows import INCIDENTS, of_group
+from tidemark.board.incident_rows import INCIDENTS, of_group, owner_columns
 from tidemark.board.last_known import with_last_known
-from tidemark.board.past import Shown, group_rows_between
 from tidemark.board.responses import (
     ProblemError,
     json_response,
@@ -20,6 +19,8 @@ from tidemark.board.responses import (
     page_model,
     row_model,
 )
+from tidemark.board.scope import GROUPS_WITH_TEAM
+from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table
@@ -57,7 +58,7 @@ _ROWS: dict[str, Any] = {
     "topics": object_model(
         "GroupOnTopic",
         "A group on a topic.",
-        row_model(progress.GROUPS),
+        row_model(GROUPS_WITH_TEAM),
         last_known=_LAST_KNOWN,
     ),
     "queues": object_model(
@@ -77,6 +78,9 @@ _DETAILS = object_model(
     cluster=(str, "the cluster"),
     consumer_group=(str, "the group"),
     observed_at=(datetime, "start of the snapshot"),
+    team=(str, "the team that owns it, by owners.yaml"),
+    contact=(str, "how to reach that team"),
+    links=(dict[str, str], "name of a page of that team to its address"),
     **{name: (list[row], row.__doc__ or "") for name, row in _ROWS.items()},
 )
 _POINT = object_model(
@@ -104,13 +108,13 @@ _HISTORY = object_model(
     summary="A group: topics, members, queues, incidents",
     responses={200: {"model": _DETAILS}},
 )
-def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Response:
+def group(view: TheView, cluster: Cluster, group: Group, at: At = None) -> Response:
     """Return everything that is known of a group at its newest snapshot, or as of an instant.
 
     ``last_known`` of a topic or queue has what only deep snapshots request, with its instant.
     """
-    rows = shown(store, at)
-    return json_response(with_last_known(store, rows, group_details(rows, cluster, group)))
+    rows = shown(view, at)
+    return json_response(with_last_known(view, rows, group_details(rows, cluster, group)))
 
 
 @router.get(
@@ -118,11 +122,9 @@ def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Res
     summary="Queues of a group on a topic, now or then",
     responses={200: {"model": page_model(progress.QUEUES)}},
 )
-def queues(
-    store: TheStore, cluster: Cluster, group: Group, topic: Topic, at: At = None
-) -> Response:
+def queues(view: TheView, cluster: Cluster, group: Group, topic: Topic, at: At = None) -> Response:
     """Return the rows of ``progress.queues``, of the newest snapshot that is not after `at`."""
-    rows = rows_of_group(shown(store, at), progress.QUEUES, cluster, group, topic)
+    rows = rows_of_group(shown(view, at), progress.QUEUES, cluster, group, topic)
     if not rows:
         raise ProblemError(404, f"no queue of {group!r} on {topic!r} in {cluster!r} then")
     return json_response({"items": rows, "next_cursor": None})
@@ -134,7 +136,7 @@ def queues(
     responses={200: {"model": _HISTORY}},
 )
 def history(
-    store: TheStore,
+    view: TheView,
     cluster: Cluster,
     group: Group,
     topic: Topic,
@@ -155,8 +157,8 @@ def history(
     """
     window = window_of(from_, to)
     names = columns_with_marks(columns_of(columns))
-    rows = store.newest
-    made = history_of(store, rows, window, cluster, group, topic, names, _step(step))
+    rows = view.newest
+    made = history_of(view, rows, window, cluster, group, topic, names, _step(step))
     return json_response(
         {
             "cluster": cluster,
@@ -179,7 +181,7 @@ def history(
 
 
 def history_of(
-    store: TheStore,
+    view: View,
     rows: Shown,
     window: Window,
     cluster: str,
@@ -191,7 +193,7 @@ def history_of(
     """Return the series of a group on a topic; see `tidemark.board.group_history`.
 
     Args:
-        store: the tables.
+        view: the tables as the person sees them.
         rows: the shown rows; observations after their snapshot are left out.
         window: the window.
         cluster: the cluster.
@@ -203,7 +205,7 @@ def history_of(
     Raises:
         ProblemError: the step gives too many points.
     """
-    if store.is_empty:
+    if view.is_empty:
         raise ProblemError(404, "nothing is computed yet")
     minutes = (window.end - window.start).total_seconds() / 60
     if step and steps_in(window, step) > MOST_POINTS:
@@ -215,9 +217,9 @@ def history_of(
         window = Window(window.start, end)
     if set(names) <= {*COLUMNS, ERROR}:
         by_day = step is not None and step % POINT == 0
-        past = store.groups.rows(window, equal, by_day=by_day)
+        past = view.history(window, equal, by_day=by_day)
         return series(past, "observed_at", names, step or step_for(window, past.num_rows), MOST)
-    past = group_rows_between(store.lake, store.files, window, equal, names)
+    past = view.group_rows_between(window, equal, names)
     return series(past, "observed_at", names, step or step_for(window, past.num_rows))
 
 
@@ -235,6 +237,7 @@ def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
         "cluster": cluster,
         "consumer_group": group,
         "observed_at": rows.at[cluster],
+        **owner_columns(rows.owners.of(cluster, group)),
         "topics": topics,
         **details | {"members": with_reports(**details)},
         "incidents": of_group(rows, cluster, group),

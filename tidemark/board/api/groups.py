@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from tidemark.board.dependencies import Cursor, Limit, TheStore
+from tidemark.board.dependencies import Cursor, Limit, TheView
 from tidemark.board.paging import Order, containing, having, page
 from tidemark.board.responses import ProblemError, json_response, page_model
+from tidemark.board.scope import GROUPS_WITH_TEAM
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health
@@ -27,14 +28,15 @@ def require_health(health: str | None) -> None:
 @router.get(
     "/groups",
     summary="Groups on topics, newest rows",
-    responses={200: {"model": page_model(progress.GROUPS)}},
+    responses={200: {"model": page_model(GROUPS_WITH_TEAM)}},
 )
 def groups(
-    store: TheStore,
+    view: TheView,
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     q: Annotated[str, Query(description="a part of the group's or topic's name")] = "",
     health: Annotated[str | None, Query(description="only in this state of health")] = None,
     topic: Annotated[str | None, Query(description="only on this topic")] = None,
+    team: Annotated[str | None, Query(description="only of this team")] = None,
     sort: Annotated[
         str, Query(description="a column; `-` before it for the largest first")
     ] = "-lag",
@@ -43,8 +45,8 @@ def groups(
 ) -> Response:
     """Return the newest rows of ``progress.groups``; unknown values come last in any order."""
     require_health(health)
-    order = Order.of(sort, progress.GROUPS)
-    rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
+    order = Order.of(sort, GROUPS_WITH_TEAM)
+    rows = having(view.newest.of(progress.GROUPS, cluster), health=health, topic=topic, team=team)
     rows = containing(rows, q, ("consumer_group", "topic"))
-    listed, following = page(rows, progress.GROUPS, order, limit, cursor)
+    listed, following = page(rows, GROUPS_WITH_TEAM, order, limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})

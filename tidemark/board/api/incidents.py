@@ -10,17 +10,13 @@ from tidemark.alerting.delivery.silences import (
     Silence,
     SilenceError,
     UnreadableSilencesError,
-    silence,
-    unsilence,
 )
 from tidemark.alerting.incidents.actions import (
     IncidentError,
     NoSuchIncidentError,
-    acknowledge,
-    resolve,
 )
 from tidemark.alerting.incidents.incident import Incident
-from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
+from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheView, shown
 from tidemark.board.incident_rows import (
     INCIDENTS,
     incident_details,
@@ -37,7 +33,7 @@ from tidemark.board.responses import (
     page_model,
     page_of,
 )
-from tidemark.board.store import Store
+from tidemark.board.views import View
 from tidemark.host.leases import HeldError
 from tidemark.lake.tables import alerting
 from tidemark.settings.times import seconds
@@ -88,15 +84,16 @@ _SILENCE = object_model(
     responses={200: {"model": page_model(INCIDENTS)}},
 )
 def incidents(
-    store: TheStore,
+    view: TheView,
     state: Annotated[str, Query(description="a state, or `open`")] = "",
     severity: Annotated[str, Query(description="critical, warning or info")] = "",
+    team: Annotated[str, Query(description="only of groups of this team")] = "",
     at: At = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Return rows of ``alerting.incidents``: those open, and those resolved within 30 days."""
-    rows = incident_rows(shown(store, at), state, severity)
+    rows = incident_rows(shown(view, at), state, severity, team)
     chosen, following = page_of_list(rows, "incident_id", limit, cursor)
     return json_response({"items": chosen, "next_cursor": following})
 
@@ -106,9 +103,9 @@ def incidents(
     summary="An incident, its evidence and notifications",
     responses={200: {"model": _DETAILS}},
 )
-def incident(store: TheStore, incident_id: str) -> Response:
+def incident(view: TheView, incident_id: str) -> Response:
     """Return an incident of any age, with transitions and who was notified."""
-    return json_response(incident_details(store.lake, store.newest, incident_id))
+    return json_response(incident_details(view, view.newest, incident_id))
 
 
 @router.post(
@@ -118,11 +115,11 @@ def incident(store: TheStore, incident_id: str) -> Response:
     responses={200: {"model": _DETAILS}},
 )
 def acknowledge_it(
-    store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
+    view: TheView, person: ThePerson, incident_id: str, act: Act | None = None
 ) -> Response:
     """Acknowledge a firing incident in the name of the person."""
     return _after(
-        store, do(store, "acknowledge", incident_id, person.name, act.reason if act else "")
+        view, do(view, "acknowledge", incident_id, person.name, act.reason if act else "")
     )
 
 
@@ -133,10 +130,10 @@ def acknowledge_it(
     responses={200: {"model": _DETAILS}},
 )
 def resolve_it(
-    store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
+    view: TheView, person: ThePerson, incident_id: str, act: Act | None = None
 ) -> Response:
     """Resolve an open incident by hand; it reopens when its rule is true again."""
-    return _after(store, do(store, "resolve", incident_id, person.name, act.reason if act else ""))
+    return _after(view, do(view, "resolve", incident_id, person.name, act.reason if act else ""))
 
 
 @router.get(
@@ -145,11 +142,11 @@ def resolve_it(
     responses={200: {"model": page_of(_SILENCE)}},
 )
 def all_silences(
-    store: TheStore,
+    view: TheView,
     state: Annotated[str, Query(description="a state, or `all`; without, not ENDED")] = "",
 ) -> Response:
     """Return silences; those that have ended are kept for 30 days."""
-    rows = silence_rows(store.lake.shared.state, datetime.now(UTC), state)
+    rows = silence_rows(view, datetime.now(UTC), state)
     return json_response({"items": rows, "next_cursor": None})
 
 
@@ -160,25 +157,25 @@ def all_silences(
     status_code=201,
     responses={201: {"model": _SILENCE}},
 )
-def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Response:
+def add_silence(view: TheView, person: ThePerson, wanted: NewSilence) -> Response:
     """Add a silence in the name of the person."""
     match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}
     made = silenced(
-        store, match, wanted.duration, person.name, wanted.comment, wanted.starts_at or ""
+        view, match, wanted.duration, person.name, wanted.comment, wanted.starts_at or ""
     )
     return json_response(silence_row(made, datetime.now(UTC)), 201)
 
 
 @router.delete("/silences/{silence_id}", summary="End a silence", status_code=204)
 def end_silence(
-    store: TheStore,
+    view: TheView,
     person: ThePerson,
     silence_id: str,
     reason: Annotated[str, Query(max_length=LONGEST_REASON, description="why, in words")] = "",
 ) -> Response:
     """End a silence in the name of the person; what it muted and is still open is notified then."""
     try:
-        unsilence(store.lake.shared, silence_id, person.name, reason)
+        view.unsilence(silence_id, person.name, reason)
     except UnreadableSilencesError as error:
         raise ProblemError(503, str(error)) from error
     except SilenceError as error:
@@ -186,27 +183,24 @@ def end_silence(
     return Response(status_code=204)
 
 
-def do(store: Store, action: str, incident_id: str, author: str, reason: str) -> Incident:
+def do(view: View, action: str, incident_id: str, author: str, reason: str) -> Incident:
     """Acknowledge or resolve an incident, and show the result at once.
 
     Raises:
         ProblemError: there is no such incident, its state does not allow it, or a tick is writing.
     """
-    act = {"acknowledge": acknowledge, "resolve": resolve}[action]
     try:
-        after = act(store.lake, incident_id, author, reason)
+        return view.act(action, incident_id, author, reason)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}") from None
     except IncidentError as error:
         raise ProblemError(409, str(error)) from error
     except HeldError as error:
         raise ProblemError(503, "a tick is changing incidents; try again in a minute") from error
-    store.refresh()
-    return after
 
 
 def silenced(
-    store: Store, match: dict[str, tuple[str, ...]], duration: str, author: str, comment: str,
+    view: View, match: dict[str, tuple[str, ...]], duration: str, author: str, comment: str,
     starts_at: str = "",
 ) -> Silence:  # fmt: skip
     """Add a silence.
@@ -219,16 +213,16 @@ def silenced(
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
-        return silence(store.lake.shared, match, until, author, comment, starts_at=start)
+        return view.silence(match, until, author, comment, start)
     except UnreadableSilencesError as error:
         raise ProblemError(503, str(error)) from error
     except (ValueError, OverflowError) as error:
         raise ProblemError(400, str(error)) from error
 
 
-def _after(store: Store, incident: Incident) -> Response:
+def _after(view: View, incident: Incident) -> Response:
     try:
-        values: dict[str, Any] = incident_details(store.lake, store.newest, incident.incident_id)
+        values: dict[str, Any] = incident_details(view, view.newest, incident.incident_id)
     except ProblemError:
         # It never fired, so nothing is left of it.
         values = {"incident_id": incident.incident_id, "state": incident.state}

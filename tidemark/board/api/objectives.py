@@ -5,10 +5,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from tidemark.board.dependencies import At, Cursor, Limit, TheStore, shown
+from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
 from tidemark.board.objective_rows import objective_rows
 from tidemark.board.paging import Order, containing, having, page
-from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError, json_response, page_model
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
@@ -23,7 +22,7 @@ router = APIRouter(tags=["groups"])
     responses={200: {"model": page_model(progress.OBJECTIVES)}},
 )
 def objectives(
-    store: TheStore,
+    view: TheView,
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     group: Annotated[str | None, Query(description="only of this group")] = None,
     objective: Annotated[str | None, Query(description="only of this name")] = None,
@@ -36,7 +35,7 @@ def objectives(
     cursor: Cursor = None,
 ) -> Response:
     """Return the newest row of ``progress.objectives`` of each group, topic and objective."""
-    rows = objective_rows(shown(store, at))
+    rows = objective_rows(shown(view, at))
     rows = having(rows, cluster=cluster, consumer_group=group, objective=objective)
     rows = containing(rows, q, ("consumer_group", "topic"))
     order = Order.of(sort, progress.OBJECTIVES)
@@ -50,7 +49,7 @@ def objectives(
     responses={200: {"model": page_model(STATEMENTS)}},
 )
 def statement(
-    store: TheStore,
+    view: TheView,
     month: Annotated[str, Query(description="the month, 2026-10; the present one without")] = "",
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     group: Annotated[str | None, Query(description="only of this group")] = None,
@@ -71,8 +70,8 @@ def statement(
     equal = {"cluster": cluster, "consumer_group": group, "objective": objective}
     given = {name: value for name, value in equal.items() if value is not None}
     rows = progress.OBJECTIVES.arrow_schema().empty_table()
-    if not store.is_empty:
-        rows = rows_between(store.lake, store.files, progress.OBJECTIVES, window, given)
+    if not view.is_empty:
+        rows = view.rows_between(progress.OBJECTIVES, window, given)
     order = Order.of(sort, STATEMENTS)
     listed, following = page(statements_of(rows, window, now), STATEMENTS, order, limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})

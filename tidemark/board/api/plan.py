@@ -7,8 +7,7 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.board.dependencies import JsonOnly, TheLive, TheStore, part_of
-from tidemark.board.past import Shown
+from tidemark.board.dependencies import JsonOnly, TheView, part_of
 from tidemark.board.responses import (
     ProblemError,
     json_response,
@@ -16,7 +15,7 @@ from tidemark.board.responses import (
     page_of,
     row_model,
 )
-from tidemark.board.store import Store
+from tidemark.board.views import Shown, View
 from tidemark.lake.tables import progress
 from tidemark.live.allocation_plan import PlanError, Wish, plan
 from tidemark.live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
@@ -96,11 +95,9 @@ _PLAN = object_model(
 
 
 @router.get("/live/{cluster}", summary="A snapshot taken now", responses={200: {"model": _LIVE}})
-async def live(
-    store: TheStore, snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]
-) -> Response:
+async def live(view: TheView, cluster: Annotated[str, Depends(part_of("cluster"))]) -> Response:
     """Return rows as ``tidemark lag`` gives them, of a snapshot at most 5 s old."""
-    return await run_in_threadpool(_measured, await snapshots.of(cluster), store)
+    return await run_in_threadpool(_measured, await view.live(cluster), view)
 
 
 def modes_of(rows: Shown, snapshot: Snapshot) -> dict[Pair, str]:
@@ -110,14 +107,14 @@ def modes_of(rows: Shown, snapshot: Snapshot) -> dict[Pair, str]:
     return remembered_modes(distinct.to_pylist(), snapshot.observed_at)
 
 
-def _measured(snapshot: ByOurClock, store: Store) -> Response:
+def _measured(snapshot: ByOurClock, view: View) -> Response:
     return json_response(
         {
             "cluster": snapshot.cluster,
             "observed_at": snapshot.observed_at,
             "status": snapshot.status,
             "problems": problems_of(snapshot),
-            "items": group_rows(snapshot, remembered=modes_of(store.newest, snapshot)),
+            "items": group_rows(snapshot, remembered=modes_of(view.newest, snapshot)),
             "next_cursor": None,
         }
     )
@@ -129,9 +126,9 @@ def _measured(snapshot: ByOurClock, store: Store) -> Response:
     dependencies=[JsonOnly],
     responses={200: {"model": _PLAN}},
 )
-async def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
+async def plan_it(view: TheView, wanted: NewPlan) -> Response:
     """Plan a group with other members, another strategy or more queues; nothing is changed."""
-    return await run_in_threadpool(_planned, await snapshots.of(wanted.cluster), wanted)
+    return await run_in_threadpool(_planned, await view.live(wanted.cluster), wanted)
 
 
 def _planned(snapshot: Snapshot, wanted: NewPlan) -> Response:

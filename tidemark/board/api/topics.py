@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheStore, part_of, shown
+from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of, shown
 from tidemark.board.paging import Order, containing, having, page
 from tidemark.board.responses import json_response, object_model, page_model, row_model
 from tidemark.board.topic_rows import PARTS, TOPICS, topic_details, topic_rows
@@ -16,7 +16,7 @@ router = APIRouter(tags=["topics"])
 
 @router.get("/topics", summary="Topics", responses={200: {"model": page_model(TOPICS)}})
 def topics(
-    store: TheStore,
+    view: TheView,
     cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
     q: Annotated[str, Query(description="a part of the name")] = "",
     kind: Annotated[str | None, Query(description="only of this kind: normal, retry, ...")] = None,
@@ -26,7 +26,7 @@ def topics(
     cursor: Cursor = None,
 ) -> Response:
     """Return a row per topic at the newest snapshot, or as of an instant."""
-    rows = having(topic_rows(shown(store, at)), cluster=cluster, kind=kind)
+    rows = having(topic_rows(shown(view, at)), cluster=cluster, kind=kind)
     rows = containing(rows, q, ("topic",))
     listed, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})
@@ -48,10 +48,10 @@ _DETAILS = object_model(
     responses={200: {"model": _DETAILS}},
 )
 def topic(
-    store: TheStore,
+    view: TheView,
     cluster: Cluster,
     topic: Annotated[str, Depends(part_of("topic"))],
     at: At = None,
 ) -> Response:
     """Return what is known of a topic at the newest snapshot, or as of an instant."""
-    return json_response(topic_details(shown(store, at), cluster, topic))
+    return json_response(topic_details(shown(view, at), cluster, topic))

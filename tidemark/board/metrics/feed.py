@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -10,14 +11,17 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Request, Response
 from pyiceberg.table.snapshots import Operation
 
+from tidemark.board.dependencies import TheView
 from tidemark.board.metrics.endpoint import Facts, Metrics
 from tidemark.board.metrics.exposition import Page
 from tidemark.board.newest import Newest, until
+from tidemark.board.scope import Scope
 from tidemark.board.store import Store
 from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import all_of, equal_to, not_before
 from tidemark.lake.tables import TABLES, alerting, progress, raw
+from tidemark.settings.owners import Owners
 from tidemark.settings.sections import MetricsSettings
 
 COUNTERS_REACH = timedelta(hours=1)
@@ -25,11 +29,16 @@ COUNTERS_REACH = timedelta(hours=1)
 
 OUTCOME = ("channel", "status", "attempts")
 COUNTER = ("observed_at", "cluster", "broker", "broker_id", "stats_name", "topic")
-COUNTED = (*COUNTER, "consumer_group", "stats_window", "tps", "sum")
+COUNTED = (*COUNTER, "consumer_group", "stats_key", "stats_window", "tps", "sum")
 
 
 class Feed:
-    """Refreshes metrics from the tables, of which only changed ones are read again."""
+    """Refreshes metrics from the tables, of which only changed ones are read again.
+
+    Attributes:
+        tables: the rows of all groups that the metrics were last made of.
+        facts: the facts of the same refresh.
+    """
 
     def __init__(self, lake: Lake, metrics: Metrics, version: str) -> None:
         """Nothing is read yet.
@@ -43,6 +52,8 @@ class Feed:
         self._metrics = metrics
         self._version = version
         self._rows: dict[str, int] = {}
+        self.tables: dict[str, pa.Table] = {}
+        self.facts = Facts(version)
         self._read: dict[str, pa.Table] = {}
         self._seen = Newest()
 
@@ -68,9 +79,12 @@ class Feed:
             self._read[alerting.NOTIFICATIONS.name] = self._lake.read(
                 alerting.NOTIFICATIONS, columns=OUTCOME
             )
-        facts = Facts(self._version, self._rows, _tick_seconds(self._lake, newest.observed_at))
+        seconds = _tick_seconds(self._lake, newest.observed_at)
+        facts = Facts(self._version, dict(self._rows), seconds)
         computed = {progress.SNAPSHOTS.name: _computed(newest.at)}
-        self._metrics.refresh({**newest.rows, **self._read, **computed}, facts)
+        tables = {**newest.rows, **self._read, **computed}
+        self._metrics.refresh(tables, facts)
+        self.tables, self.facts = tables, facts
         self._seen = newest
 
 
@@ -128,20 +142,54 @@ _log = logging.getLogger(__name__)
 router = APIRouter(tags=["metrics"])
 
 
+@dataclass
+class _OfTeam:
+    """Metrics of the groups of teams, and what they were made of."""
+
+    metrics: Metrics
+    tables: Mapping[str, pa.Table] | None = None
+    owners: Owners | None = None
+
+
 class MetricsKeeper:
     """Keeps the metrics of a store ready, so that no scrape waits for files."""
 
     def __init__(self, store: Store, settings: MetricsSettings, version: str) -> None:
         """Nothing is read before `start`."""
         self._store = store
+        self._settings = settings
         self._metrics = Metrics(settings)
+        self._of_teams: dict[frozenset[str], _OfTeam] = {}
+        self._lock = threading.Lock()
         self._feed = Feed(store.lake, self._metrics, version)
         self._ready = threading.Event()
 
-    def page(self, accept: str, accept_encoding: str) -> Page:
-        """Return the response to a scrape; right after the start it waits for the first metrics."""
+    def page(self, accept: str, accept_encoding: str, scope: Scope) -> Page:
+        """Return the response to a scrape; right after the start it waits for the first metrics.
+
+        Args:
+            accept: the header ``Accept``.
+            accept_encoding: the header ``Accept-Encoding``.
+            scope: what the person sees.
+        """
         self._ready.wait(FIRST_SECONDS)
-        return self._metrics.page(accept, accept_encoding)
+        metrics = self._metrics if scope.teams is None else self._of(scope, scope.teams)
+        return metrics.page(accept, accept_encoding)
+
+    def _of(self, scope: Scope, teams: frozenset[str]) -> Metrics:
+        """Return the metrics of the groups of teams, made at the first scrape of other rows."""
+        with self._lock:
+            of_team = self._of_teams.setdefault(teams, _OfTeam(Metrics(self._settings)))
+            tables, owners = self._feed.tables, scope.owners
+            if of_team.tables is not tables or of_team.owners is not owners:
+                seen = {
+                    name: scope.rows(TABLES[name], rows)
+                    for name, rows in tables.items()
+                    if name in TABLES
+                }
+                of_team.metrics.refresh(seen, self._feed.facts)
+                of_team.tables, of_team.owners = tables, owners
+            return of_team.metrics
 
     def refresh(self) -> None:
         """Take over the rows of the store; if that fails the old metrics stay."""
@@ -176,11 +224,11 @@ class MetricsKeeper:
 
 
 @router.get("/metrics", summary="Metrics of the newest observation, for Prometheus")
-def scrape(request: Request) -> Response:
+def scrape(request: Request, view: TheView) -> Response:
     """Respond in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
     keeper: MetricsKeeper = request.app.state.metrics
     headers = request.headers
-    page = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))
+    page = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""), view.scope)
     # The encoding is named also where there is none: no middleware compresses the page again.
     named = {
         "Content-Type": page.content_type,

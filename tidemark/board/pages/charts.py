@@ -18,8 +18,7 @@ from tidemark.board.group_history import Series
 from tidemark.board.incident_rows import incident_rows
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.pages.wording import milliseconds, number
-from tidemark.board.past import Shown
-from tidemark.board.store import Store
+from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import Bound, bound_of, marked
 from tidemark.lake.clocks import Window
 from tidemark.model.incidents import IncidentState
@@ -339,7 +338,7 @@ class GroupCharts:
 
     def __init__(
         self,
-        store: Store,
+        view: View,
         rows: Shown,
         window: Window,
         cluster: str,
@@ -351,7 +350,7 @@ class GroupCharts:
         """Read the rows of the charts.
 
         Args:
-            store: the tables.
+            view: the tables as the person sees them.
             rows: the shown rows, which contain the incidents.
             window: the time axis.
             cluster: the cluster.
@@ -363,7 +362,7 @@ class GroupCharts:
         Raises:
             DamagedError: a file of a table is missing or damaged.
         """
-        past: Series = history_of(store, rows, window, cluster, group, topic, DRAWN, None)
+        past: Series = history_of(view, rows, window, cluster, group, topic, DRAWN, None)
         values = past.last if past.step is None else past.maximum
 
         def is_about(entry: Entry) -> bool:
@@ -371,7 +370,7 @@ class GroupCharts:
             return is_of_group and entry.topic in (topic, None)
 
         subject = {"consumer_group": group, "topic": topic}
-        self.marks = marks_of(store, rows, changes, window, cluster, is_about, words, subject)
+        self.marks = marks_of(view, rows, changes, window, cluster, is_about, words, subject)
         delays, errors = values["delay_ms"], values[ERROR]
         band = None
         if any(error is not None for error in errors):
@@ -398,7 +397,7 @@ class GroupCharts:
 
 
 def marks_of(
-    store: Store,
+    view: View,
     rows: Shown,
     changes: Iterable[Mapping[str, Any]],
     window: Window,
@@ -410,7 +409,7 @@ def marks_of(
     """Return what happened in a window as marks of a time axis, the newest first.
 
     Args:
-        store: the tables.
+        view: the tables as the person sees them.
         rows: the shown rows, which contain the incidents.
         changes: changes of health.
         window: the time axis.
@@ -424,10 +423,10 @@ def marks_of(
     """
     entries = happened(
         window,
-        events=event_rows(store, rows, window, cluster=cluster).to_pylist(),
+        events=event_rows(view, rows, window, cluster=cluster).to_pylist(),
         changes=changes,
         incidents=incident_rows(rows),
-        notes=of_notes(store.lake.shared.state, {"cluster": cluster, **subject}),
+        notes=of_notes(view, {"cluster": cluster, **subject}),
     )
     return [
         _mark(entry, words)

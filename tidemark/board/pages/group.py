@@ -81,7 +81,7 @@ def group(
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
     window = _window(page, cluster, range, from_, to)
-    details = with_last_known(page.store, page.rows, group_details(page.rows, cluster, group))
+    details = with_last_known(page.view, page.rows, group_details(page.rows, cluster, group))
     topics = _by_lag(details["topics"])
     # A group has no offsets on its own dead-letter topic, where links about it lead.
     is_dead = topic.startswith(DLQ_PREFIX) and all(row["topic"] != topic for row in topics)
@@ -90,7 +90,7 @@ def group(
     if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
     past = GroupCharts(
-        page.store, page.rows, window, cluster, group, chosen, page.trends.changes, page.words
+        page.view, page.rows, window, cluster, group, chosen, page.trends.changes, page.words
     )
     of_topic = [row for row in details["queues"] if row["topic"] == chosen]
     held = [row for row in details["assignments"] if row["topic"] == chosen]

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
 from tidemark.alerting.delivery.messages import Phrase, observed
-from tidemark.alerting.delivery.silences import KEPT, unsilence
+from tidemark.alerting.delivery.silences import KEPT
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.api.group import rows_of_group
 from tidemark.board.api.incidents import do, silenced
-from tidemark.board.dependencies import ThePerson, TheStore
+from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.incident_rows import (
     SEVERITIES,
     STATES,
@@ -57,8 +57,8 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
         "incidents.html",
         incidents=listed(page, rows[:MOST]),
         count=len(rows),
-        silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
-        ended=silence_rows(page.store.lake.shared.state, datetime.now(UTC), "ended")[::-1],
+        silences=silence_rows(page.view, datetime.now(UTC)),
+        ended=silence_rows(page.view, datetime.now(UTC), "ended")[::-1],
         days_kept=KEPT.days,
         state=state,
         severity=severity,
@@ -98,7 +98,7 @@ def summary(row: Mapping[str, Any], phrase: Phrase) -> str:
 @router.get("/incident")
 def incident(page: ThePage, id: str) -> Response:
     """Show an incident as it is now, or as it was."""
-    row = incident_details(page.store.lake, page.rows, id, page.instant)
+    row = incident_details(page.view, page.rows, id, page.instant)
     kind = KINDS.get(row["kind"])
     of = row["row"]
     cluster, group, topic = row["cluster"], of.get("consumer_group"), of.get("topic")
@@ -107,7 +107,7 @@ def incident(page: ThePage, id: str) -> Response:
     if group and topic and not topic.startswith(DLQ_PREFIX) and cluster in page.rows.at:
         window = _around(row, page.now)
         charts = GroupCharts(
-            page.store, page.rows, window, cluster, group, topic, page.trends.changes, page.words
+            page.view, page.rows, window, cluster, group, topic, page.trends.changes, page.words
         ).charts
     return page.render(
         "incident.html",
@@ -151,7 +151,7 @@ def _around(incident: Mapping[str, Any], now: datetime) -> Window:
 @router.post("/incident/act")
 def act(
     request: Request,
-    store: TheStore,
+    view: TheView,
     person: ThePerson,
     id: Text,
     action: Text,
@@ -162,7 +162,7 @@ def act(
     check_form(request, token)
     if action not in ("acknowledge", "resolve"):
         raise ProblemError(400, f"{action!r} is nothing that can be done with an incident")
-    after = do(store, action, id, person.name, reason[:1000])
+    after = do(view, action, id, person.name, reason[:1000])
     where = {"id": after.incident_id} if after.fired_at else {}
     return RedirectResponse(address("/incident" if where else "/incidents", where), 303)
 
@@ -170,7 +170,7 @@ def act(
 @router.post("/silence")
 def silence(
     request: Request,
-    store: TheStore,
+    view: TheView,
     person: ThePerson,
     duration: Text,
     token: Text,
@@ -190,18 +190,18 @@ def silence(
         "topic": topic,
     }
     match = {name: (glob.strip(),) for name, glob in given.items() if glob.strip()}
-    silenced(store, match, duration, person.name, comment[:1000], starts_at)
+    silenced(view, match, duration, person.name, comment[:1000], starts_at)
     return RedirectResponse("/incidents", 303)
 
 
 @router.post("/unsilence")
 def end_silence(
-    request: Request, store: TheStore, person: ThePerson, id: Text, token: Text, reason: Text = ""
+    request: Request, view: TheView, person: ThePerson, id: Text, token: Text, reason: Text = ""
 ) -> Response:
     """End a silence, then show those that are left."""
     check_form(request, token)
     try:
-        unsilence(store.lake.shared, id, person.name, reason[:1000])
+        view.unsilence(id, person.name, reason[:1000])
     except ValueError as error:
         raise ProblemError(404, str(error)) from error
     return RedirectResponse("/incidents", 303)

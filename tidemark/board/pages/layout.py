@@ -16,16 +16,15 @@ from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from tidemark.board.dependencies import At, TheStore, check_readable, instant_of, shown
-from tidemark.board.live_snapshots import LiveSnapshots
+from tidemark.board.dependencies import At, TheView, check_readable, instant_of, shown
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
 from tidemark.board.pages.charts import Words
 from tidemark.board.pages.health_reasons import reason
 from tidemark.board.pages.wording import CHINESE
-from tidemark.board.past import Shown
 from tidemark.board.responses import ProblemError
-from tidemark.board.trends import Listed, Points, Trends
+from tidemark.board.trends import Listed
+from tidemark.board.views import SeenPoints, Shown
 from tidemark.host import stages
 from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
@@ -148,13 +147,13 @@ class Page:
         instant: that instant; None for now.
     """
 
-    def __init__(self, request: Request, store: TheStore, at: At = None) -> None:
-        check_readable(store)
+    def __init__(self, request: Request, view: TheView, at: At = None) -> None:
+        check_readable(view)
         self.request = request
-        self.store = store
+        self.view = view
         self.at = at or ""
         self.instant = instant_of("at", self.at) if self.at else None
-        self.rows: Shown = shown(store, self.at)
+        self.rows: Shown = shown(view, self.at)
 
     def render(self, template: str, **context: Any) -> Response:
         """Return a template as HTML."""
@@ -179,13 +178,13 @@ class Page:
         return self.instant or max(self.now, self.rows.observed_at or self.now)
 
     @cached_property
-    def trends(self) -> Trends:
+    def trends(self) -> SeenPoints:
         """The last hours of all groups."""
-        return self.store.trends(self.rows)
+        return self.view.trends(self.rows)
 
-    def points(self, listed: Listed) -> Points:
+    def points(self, listed: Listed) -> SeenPoints:
         """Return the last hours of topics or brokers."""
-        return self.store.points(self.rows, listed)
+        return self.view.points(self.rows, listed)
 
     def reason(self, row: Mapping[str, Any]) -> str:
         """Return why a group has its state of health, in the language of the person."""
@@ -212,7 +211,7 @@ class Page:
             "url": self.url,
             "observed_at": self.rows.observed_at,
             "stale": stale,
-            "problem": self.store.problem,
+            "problem": self.view.problem,
             "is_empty": not self.rows.at,
             "waiting": None if self.rows.at or self.at else self._waiting(),
             # Loading gives each row of raw.snapshots the brokers that were read.
@@ -223,11 +222,10 @@ class Page:
         """Return what a page shows in place of rows before the first snapshot is computed."""
         if self.request.url.path in MEASURED_NOW:
             return None
-        live: LiveSnapshots = self.request.app.state.live
-        names = live.names[:LIVE_CLUSTERS]
-        command = f"{elsewhere()} --home {shlex.quote(str(self.store.lake.home.path))} tick"
+        names = self.view.configured[:LIVE_CLUSTERS]
+        command = f"{elsewhere()} --home {shlex.quote(str(self.view.home.path))} tick"
         return {
-            "stage": stages.read(self.store.lake.home),
+            "stage": stages.read(self.view.home),
             "steps": len(stages.Step),
             "clusters": names,
             "tick": command + ("" if names else " --namesrv HOST:9876"),

@@ -8,7 +8,6 @@ from fastapi.concurrency import run_in_threadpool
 from tidemark.board.api.plan import MOST as MOST_CLIENTS
 from tidemark.board.api.plan import NewPlan, modes_of, planned, problems_of
 from tidemark.board.api.stacks import plain
-from tidemark.board.dependencies import TheDiagnoses, TheLive
 from tidemark.board.pages.layout import Page, ThePage, check_form
 from tidemark.live.history_times import ByOurClock
 from tidemark.live.lag import group_rows
@@ -37,9 +36,9 @@ COLUMNS = (
 
 
 @router.get("/live")
-async def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> Response:
+async def live(page: ThePage, cluster: str, q: str = "") -> Response:
     """Show groups as they are at this instant, largest lag first."""
-    return await run_in_threadpool(_live, page, await snapshots.of(cluster), cluster, q)
+    return await run_in_threadpool(_live, page, await page.view.live(cluster), cluster, q)
 
 
 def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
@@ -68,7 +67,6 @@ Text = Annotated[str, Form()]
 async def stacks(
     request: Request,
     page: ThePage,
-    diagnoses: TheDiagnoses,
     cluster: Text,
     group: Text,
     token: Text,
@@ -76,14 +74,13 @@ async def stacks(
 ) -> Response:
     """Show the stacks of a group's consume threads, and the messages that its queues are at."""
     check_form(request, token)
-    diagnosis = plain(await diagnoses.of(cluster, group, topic))
+    diagnosis = plain(await page.view.diagnosis(cluster, group, topic))
     return page.render("stacks.html", diagnosis=diagnosis, cluster=cluster, topic=topic)
 
 
 @router.get("/plan")
 async def plan(
     page: ThePage,
-    snapshots: TheLive,
     cluster: str,
     group: str,
     clients: Annotated[int, Query(ge=1, le=MOST_CLIENTS)],
@@ -94,7 +91,7 @@ async def plan(
     wanted = {"cluster": cluster, "consumer_group": group, "clients": clients}
     wanted |= {"strategy": strategy or None, "queues": int(queues) if queues else None}
     new = NewPlan.model_validate(wanted)
-    return await run_in_threadpool(_plan, page, await snapshots.of(cluster), new)
+    return await run_in_threadpool(_plan, page, await page.view.live(cluster), new)
 
 
 def _plan(page: Page, snapshot: Snapshot, wanted: NewPlan) -> Response:

@@ -82,5 +82,5 @@ def _changes(page: Page) -> list[Entry]:
         events=page.rows.of(progress.EVENTS).to_pylist(),
         changes=page.trends.changes,
         incidents=incident_rows(page.rows),
-        notes=of_notes(page.store.lake.shared.state),
+        notes=of_notes(page.view),
     )

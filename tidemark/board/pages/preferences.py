@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
-from tidemark.board.dependencies import instant_of
+from tidemark.board.dependencies import free_of_groups, instant_of
 from tidemark.board.pages.layout import LANGUAGES, THEMES, address, check_form
 from tidemark.board.pages.wording import iso
 
@@ -16,6 +16,7 @@ YEAR = 365 * 86_400
 
 
 @router.post("/preferences")
+@free_of_groups
 def choose(
     request: Request,
     token: Annotated[str, Form()],
@@ -33,6 +34,7 @@ def choose(
 
 
 @router.get("/as-of")
+@free_of_groups
 def as_of(back: str = "/", at: str = "") -> Response:
     """Go back to a page, as of an instant or of now."""
     parts = urlsplit(_inside(back))

@@ -12,24 +12,18 @@ from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
 from tidemark.board.api.events import newest_results
-from tidemark.board.dependencies import ThePerson, TheStore
+from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.responses import ProblemError
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import HeldError
-from tidemark.lake.catalog import Lake
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows
-from tidemark.lake.landing import Landed, aside
-from tidemark.lake.landing_places import Landing
+from tidemark.lake.landing import Landed
 from tidemark.lake.tables import quality
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.planning.quarantine_decisions import (
     POSSIBLE,
     DecisionError,
-    decide,
-    decided_rows,
-    hours_to_compute,
-    known_rows,
     recompute_line,
     waiting_rows,
 )
@@ -66,8 +60,7 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
     empty = [row for row in rows if row["success"] is None or row["elements"] == 0]
     failed = [row for row in rows if row["success"] is False and row["elements"] != 0]
     met = [row for row in rows if row["success"] and row["elements"] != 0]
-    lake = page.store.lake
-    known = {} if page.store.is_empty else _decided(lake)
+    known = {} if page.view.is_empty else _decided(page)
     quarantined = page.rows.of(quality.QUARANTINE)
     newest = quarantined.sort_by([("observed_at", "descending")]).slice(0, MOST_READ).to_pylist()
     waiting = [] if page.at else waiting_rows(unique_rows(newest), known)
@@ -86,8 +79,8 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
         decisions=sorted(known.values(), key=lambda row: row.decided_at, reverse=True)[:MOST],
         outcome=_outcome(page, decided, known, recompute=recompute),
         most=MOST,
-        ahead=page.store.ahead(datetime.now(UTC)),
-        aside=_aside(lake.landing),
+        ahead=page.view.ahead(datetime.now(UTC)),
+        aside=_aside(page),
         data_docs=_data_docs(page),
     )
 
@@ -95,7 +88,7 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
 @router.post("/quality/decide")
 def decide_rows(
     request: Request,
-    store: TheStore,
+    view: TheView,
     person: ThePerson,
     decision: Text,
     token: Text,
@@ -110,15 +103,8 @@ def decide_rows(
         raise ProblemError(400, "why: a reason is wanted, so that others can follow the decision")
     if not 0 < len(row) <= MOST_DECIDED:
         raise ProblemError(400, f"choose 1 to {MOST_DECIDED} rows")
-    known: Mapping[str, QuarantinedRow] = (
-        decided_rows(store.lake) if decision == UNDONE else known_rows(store.lake)
-    )
-    if missing := [name for name in row if name not in known]:
-        raise ProblemError(404, f"no such row: {', '.join(missing)[:200]}; reload the page")
     try:
-        made, hours = decide(
-            store.lake, [known[name] for name in row], decision, person.name, reason.strip()[:1000]
-        )
+        made, hours = view.decide(row, decision, person.name, reason.strip()[:1000])
     except DecisionError as error:
         raise ProblemError(409, str(error)) from error
     except HeldError as error:
@@ -128,10 +114,10 @@ def decide_rows(
     return RedirectResponse(address("/quality", {"decided": ids} | changed), 303)
 
 
-def _decided(lake: Lake) -> Mapping[str, Decision]:
+def _decided(page: Page) -> Mapping[str, Decision]:
     """Return the decisions; none where they cannot be read, which a banner of the page states."""
     with suppress(DamagedError):
-        return decided_rows(lake)
+        return page.view.decided_rows()
     return {}
 
 
@@ -182,11 +168,11 @@ def _outcome(
     rows: list[QuarantinedRow] = [known[name] for name in ids if name in known]
     undone = not rows
     if undone:
-        waiting = known_rows(page.store.lake)
+        waiting = page.view.known_rows()
         rows = [waiting[name] for name in ids if name in waiting]
     if not rows:
         return None
-    hours = hours_to_compute(page.store.lake, rows) if recompute else None
+    hours = page.view.hours_to_compute(rows) if recompute else None
     first = rows[0]
     return {
         "decision": first.decision if isinstance(first, Decision) else UNDONE,
@@ -198,14 +184,14 @@ def _outcome(
     }
 
 
-def _aside(place: Landing) -> list[Landed]:
+def _aside(page: Page) -> list[Landed]:
     """Return the snapshots of wrong clocks; none where the landing cannot be read just now."""
     with suppress(OSError):
-        return aside(place)
+        return page.view.aside()
     return []
 
 
 def _data_docs(page: Page) -> str:
     """Return where Data Docs lie on this machine; empty where they were never built."""
-    pages = page.store.lake.home.path / "data_docs" / "uncommitted" / "data_docs"
+    pages = page.view.home.path / "data_docs" / "uncommitted" / "data_docs"
     return next((str(path) for path in sorted(pages.glob("*/index.html"))), "")

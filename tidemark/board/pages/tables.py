@@ -16,7 +16,6 @@ from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having
-from tidemark.board.past import rows_between
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.board.trends import BROKERS, TOPICS
@@ -130,10 +129,7 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
     window = Window(page.end - PRODUCED_WITHIN, page.end + MICROSECOND)
     names = ("produce_tps", "complete")
     of_topic = {"cluster": cluster, "topic": topic}
-    store = page.store
-    rows = rows_between(
-        store.lake, store.files, progress.TOPICS, window, of_topic, ("cluster", *names)
-    )
+    rows = page.view.rows_between(progress.TOPICS, window, of_topic, ("cluster", *names))
     past = series(until(rows, page.rows.at), "observed_at", names, None)
     values = past.last["produce_tps"]
     bounds = [
@@ -148,7 +144,14 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
 
     words = replace(page.words, names_groups=True)
     marks = marks_of(
-        store, page.rows, page.trends.changes, window, cluster, is_about, words, {"topic": topic}
+        page.view,
+        page.rows,
+        page.trends.changes,
+        window,
+        cluster,
+        is_about,
+        words,
+        {"topic": topic},
     )
     return chart("Rates", window, past.instants, lines, "rate", marks)
 
@@ -191,10 +194,10 @@ def events(page: ThePage, hours: int = 24) -> Response:
     window = Window(page.end - timedelta(hours=hours), page.end + MICROSECOND)
     entries = happened(
         window,
-        events=event_rows(page.store, page.rows, window).to_pylist(),
+        events=event_rows(page.view, page.rows, window).to_pylist(),
         changes=page.trends.changes,
         incidents=incident_rows(page.rows),
-        notes=of_notes(page.store.lake.shared.state),
+        notes=of_notes(page.view),
     )
     shown = [replace(entry, dated=True) for entry in entries[:MOST]]
     return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidemark.alerting.annotations import UnreadableAnnotationsError, annotations
-from tidemark.host.state import State
+from tidemark.alerting.annotations import UnreadableAnnotationsError
+from tidemark.board.views import View
 from tidemark.lake.clocks import Window
 from tidemark.model.incidents import IncidentState
 
@@ -113,15 +113,15 @@ def of_incidents(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
     return incidents
 
 
-def of_notes(state: State, subject: Mapping[str, str] | None = None) -> list[Entry]:
+def of_notes(view: View, subject: Mapping[str, str] | None = None) -> list[Entry]:
     """Return an entry for each annotation; none where they cannot be read.
 
     Args:
-        state: the shared state, which keeps annotations.
+        view: the annotations that the person sees.
         subject: only those about it; None for all.
     """
     try:
-        notes = annotations(state)
+        notes = view.annotations()
     # A page without notes is better than none.
     except UnreadableAnnotationsError as error:
         _log.warning("%s", error)

@@ -16,7 +16,6 @@ from tidemark.board.incident_rows import TROUBLE
 from tidemark.board.pages.layout import Page
 from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
-from tidemark.board.past import rows_between
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words
@@ -268,14 +267,14 @@ def _window(page: Page, since: datetime) -> Window:
 
 def _entries(page: Page, subject: Subject, window: Window) -> list[Entry]:
     """Return events of the group on the topic, of the topic and of its brokers, and annotations."""
-    events = event_rows(page.store, page.rows, window, cluster=subject.cluster).to_pylist()
+    events = event_rows(page.view, page.rows, window, cluster=subject.cluster).to_pylist()
     own = (
         it
         for it in events
         if it["consumer_group"] in (None, subject.consumer_group)
         and it["topic"] in (None, subject.topic)
     )
-    notes = of_notes(page.store.lake.shared.state, subject._asdict())
+    notes = of_notes(page.view, subject._asdict())
     return within([*of_events(own), *notes], window)
 
 
@@ -288,16 +287,15 @@ def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[Me
     # A tick loads snapshots before their members: only the shown one and those before are whole.
     shown = page.rows.at[subject.cluster] + MICROSECOND
     window = Window(window.start, max(window.start, min(window.end, shown)))
-    lake, files = page.store.lake, page.store.files
     of_cluster = {"cluster": subject.cluster}
     of_group = of_cluster | {"consumer_group": subject.consumer_group}
-    taken = rows_between(lake, files, raw.SNAPSHOTS, window, of_cluster, ("source", "status"))
+    taken = page.view.rows_between(raw.SNAPSHOTS, window, of_cluster, ("source", "status"))
     is_whole = {
         it["observed_at"]: it["status"] == SnapshotStatus.COMPLETE
         for it in taken.to_pylist()
         if it["source"] in (None, SnapshotSource.REMOTE)
     }
-    rows = rows_between(lake, files, raw.CLIENTS, window, of_group, ("client_id", "version"))
+    rows = page.view.rows_between(raw.CLIENTS, window, of_group, ("client_id", "version"))
     seen: dict[datetime, dict[str, str | None]] = {at: {} for at in is_whole}
     for it in rows.to_pylist():
         seen.setdefault(it["observed_at"], {})[it["client_id"]] = it["version"]
@@ -319,7 +317,7 @@ def _member_changes(page: Page, subject: Subject, window: Window) -> Iterator[Me
 
 def _rates(page: Page, subject: Subject, window: Window) -> Rates:
     series = history_of(
-        page.store,
+        page.view,
         page.rows,
         window,
         *subject,

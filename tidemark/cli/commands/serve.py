@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from tidemark.cli.options import me
 if TYPE_CHECKING:
     from tidemark.board.access import Login
     from tidemark.settings.environment import Settings
+    from tidemark.settings.owners import WatchedOwners
 
 app = typer.Typer()
 
@@ -45,6 +47,7 @@ def serve(
 
     invoked = invocation()
     login = login_of(invoked.settings)
+    owners = owners_of(invoked.settings, login)
     if not is_loopback(host) and not login.is_configured:
         raise CommandError(
             f"--host {host}: other machines reach it, so a login is needed: set "
@@ -65,6 +68,7 @@ def serve(
         me(),
         dagster_url=invoked.settings.dagster_url,
         serves_agents=_serves_agents(invoked.settings.serve_mcp),
+        owners=owners,
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
     with suppress(KeyboardInterrupt):
@@ -136,4 +140,50 @@ def login_of(settings: "Settings") -> "Login":
         proxies=proxies,
         hosts=frozenset(words(settings.serve_hosts.lower())),
         actors=frozenset(words(settings.serve_actors)),
+        teams=_teams(words(settings.serve_teams)),
     )
+
+
+def _teams(pairs: Iterable[str]) -> dict[str, frozenset[str] | None]:
+    """Return name to teams of a setting.
+
+    Raises:
+        SettingsError: a word is no pair of them.
+    """
+    from tidemark.board.passwords import teams_of
+    from tidemark.settings.errors import SettingsError
+
+    teams: dict[str, frozenset[str] | None] = {}
+    for pair in pairs:
+        name, _, text = pair.rpartition("=")
+        if not (name and text):
+            raise SettingsError(
+                [f"TIDEMARK_SERVE_TEAMS: NAME=TEAM is wanted, with + between teams, not {pair!r}"]
+            )
+        teams[name] = teams_of(text)
+    return teams
+
+
+def owners_of(settings: "Settings", login: "Login") -> "WatchedOwners":
+    """Return the owners of groups, by the settings.
+
+    Raises:
+        SettingsError: the file has a mistake, or a user has a team that it does not name.
+    """
+    from tidemark.settings.errors import SettingsError
+    from tidemark.settings.owners import WatchedOwners
+
+    file = settings.owners_file
+    watched = WatchedOwners(file)
+    known = watched.now().teams
+    if watched.mistakes:
+        raise SettingsError(list(watched.mistakes))
+    users = [*((name, user.teams) for name, user in login.users.items()), *login.teams.items()]
+    mistakes = [
+        f"{name!r} is of team {team!r}, which {file.path} does not name"
+        for name, teams in users
+        for team in sorted((teams or frozenset()) - known)
+    ]
+    if mistakes:
+        raise SettingsError(mistakes)
+    return watched
