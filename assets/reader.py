@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from expectations.copies import tables_with_unique_keys
 from expectations.quarantine import split
-from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
 from spark.session.configuration import MANY_ROWS
+from spark.tuning import inside, is_before, stored_in
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table

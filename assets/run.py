@@ -14,8 +14,8 @@ from assets.metadata import described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
 from assets.resource_keys import PREFIX, own_keys
-from spark.columns import inside, resolved, stored_in
 from spark.session.configuration import SparkResource
+from spark.tuning import inside, resolved, stored_in
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.retention import raw_since

@@ -58,7 +58,7 @@ def tables_with_unique_keys(frames: Mapping[str, DataFrame]) -> frozenset[str]:
 
 def with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
     """Add `COPY`, `COPIES`, `CONFLICT` and `DECISION`. NULL is a key value like any other."""
-    # The hash first, by which Spark sorts quickly; see `spark.columns.with_key_hash`.
+    # The hash first, by which Spark sorts quickly; see `spark.tuning.with_key_hash`.
     same_key = Window.partitionBy(F.xxhash64(*table.key), *table.key)
     content = _content(frame)
     decision = _decision(frame, decisions)

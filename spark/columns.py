@@ -1,70 +1,107 @@
-"""Keys and small column expressions that several computations share."""
+"""Columns of computations: how they are declared and added, and expressions that several share.
+
+A computation adds columns on the way to its table. Those that one function adds and another reads
+are declared in a class of `Added`, with their types and meanings; the others have one reader.
+"""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
-from tidemark.lake.clocks import Window
+from tidemark.lake.schema import Table, type_text
 from tidemark.lake.tables import raw
 
 SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """The snapshot of a row: its id, its instant and its cluster."""
 
-KEY_HASH = "key_hash"
-
-HASHED = "shuffle_hash"
-"""Join of a window's rows with another frame by a hash table of each partition. A sort of both
-sides takes longer than the computation after it."""
-
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
 
 
-def inside(window: Window, instant: str = "observed_at") -> Column:
-    """Return whether an instant lies in the window.
+class column:  # noqa: N801  reads as a declaration, as a property does
+    """The declaration of a column in a class of `Added`, which reads as the column itself."""
 
-    Data sources cannot use this condition to select files; see `stored_in`.
+    def __init__(self, type: str, meaning: str) -> None:
+        """Take Spark's simple name of the type, and the meaning in a phrase."""
+        self.type, self.meaning = type, meaning
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Take the name of the column from that of the attribute."""
+        self.name = name
+
+    def __get__(self, _: object, owner: type) -> Column:
+        """Return the column in an expression, on a frame that has it."""
+        return F.col(self.name)
+
+
+class Added:
+    """Columns that a step of a computation adds to its rows.
+
+    A subclass declares each of them as an attribute. Expressions name them as attributes, so a name
+    that no step adds is an error of the type checker.
     """
-    return ~is_before(window.start, instant) & is_before(window.end, instant)
+
+    @classmethod
+    def types(cls) -> dict[str, str]:
+        """Return the types of the declared columns by name, in their order."""
+        attributes = vars(cls).items()
+        return {name: value.type for name, value in attributes if isinstance(value, column)}
+
+    @classmethod
+    def named(cls, **columns: Column) -> list[Column]:
+        """Return the declared columns under their names, for a selection or an aggregation.
+
+        Raises:
+            TypeError: the columns are not exactly the declared ones.
+        """
+        declared = cls.types()
+        if columns.keys() != declared.keys():
+            differing = sorted(columns.keys() ^ declared.keys())
+            raise TypeError(f"{cls.__name__} declares other columns: {', '.join(differing)}")
+        return [columns[name].alias(name) for name in declared]
+
+    @classmethod
+    def to(cls, frame: DataFrame, **columns: Column) -> DataFrame:
+        """Add the declared columns to a frame that has none of them; see `with_new`."""
+        return frame.select("*", *cls.named(**columns))
+
+    @classmethod
+    def unknown(cls) -> dict[str, Column]:
+        """Return the declared columns without a value."""
+        return {name: F.lit(None).cast(type) for name, type in cls.types().items()}
 
 
-def is_before(moment: datetime, instant: str = "observed_at") -> Column:
-    """Return whether an instant lies before a moment; true of an unknown instant.
+def with_new(frame: DataFrame, **columns: Column) -> DataFrame:
+    """Add columns whose names the frame does not have yet.
 
-    The comparison is between structs of one field. Spark writes a bare moment as a number into the
-    code it generates, so every tick would generate, compile and warm up its own code. Generated
-    code contains only a reference to a struct.
+    Of a name that it has, Spark refuses every later use as ambiguous.
+
+    Not by ``withColumns``: for each of those a Spark Connect server resolves the plan so far, which
+    for the plans of a tick takes longer than to run them. A selection is resolved once, at the end.
     """
-    return F.struct(F.col(instant).alias("at")) < F.struct(timestamp(moment).alias("at"))
+    return frame.select("*", *(value.alias(name) for name, value in columns.items()))
 
 
-def stored_in(window: Window, instant: str = "observed_at") -> Column:
-    """Return whether an instant lies in the window, in a form by which data sources select files.
-
-    For a window of whole hours the selection of files is exact, and no row is filtered.
-    """
-    at = F.col(instant)
-    return (at >= timestamp(window.start)) & (at < timestamp(window.end))
+def with_replaced(frame: DataFrame, **columns: Column) -> DataFrame:
+    """Replace columns of a frame by others of the same name, at their places."""
+    return frame.withColumns(columns)
 
 
-def timestamp(instant: datetime) -> Column:
-    """Return an instant as a column.
-
-    As a text with a cast: for a datetime literal pyspark requests the preferred timestamp type from
-    a remote engine each time, a round trip for each of the hundreds in a tick.
-    """
-    return F.lit(instant.isoformat()).cast("timestamp")
+def unknown_of(table: Table, *names: str) -> dict[str, Column]:
+    """Return columns of a table that some rows of it do not have: NULL of their declared types."""
+    types = {declared.name: declared.type for declared in table.columns}
+    return {name: F.lit(None).cast(type_text(types[name])) for name in names}
 
 
 def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> DataFrame:
     """Add the previous observation of the same key: ``previous_at`` and ``previous_<offset>``."""
     order = SparkWindow.partitionBy(*key).orderBy("observed_at", "snapshot_id")
     previous = {f"previous_{name}": F.lag(name).over(order) for name in offsets}
-    return with_new(frame, {"previous_at": F.lag("observed_at").over(order), **previous})
+    return with_new(frame, previous_at=F.lag("observed_at").over(order), **previous)
 
 
 def with_base(
@@ -86,7 +123,7 @@ def with_base(
         f"AND INTERVAL '{at_least.total_seconds():.6f}' SECOND PRECEDING"
     )
     fields = ", ".join(("observed_at", *offsets))
-    return with_new(frame, {name: F.expr(f"last(struct({fields})) OVER ({within})")})
+    return with_new(frame, **{name: F.expr(f"last(struct({fields})) OVER ({within})")})
 
 
 def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
@@ -101,52 +138,20 @@ def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
     return order.rangeBetween(-round(span.total_seconds() * 1000), until)
 
 
-def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """Add columns whose names the frame does not have yet.
-
-    Not by ``withColumns``: for each of those a Spark Connect server resolves the plan so far, which
-    for the plans of a tick takes longer than to run them. A selection is resolved once, at the end.
-    """
-    return frame.select("*", *(column.alias(name) for name, column in columns.items()))
-
-
-def resolved(rows: DataFrame, column: str = "snapshot_id") -> DataFrame:
-    """Return the same rows, whose plan a Spark Connect server resolves once, here.
-
-    The server resolves a plan with functions level by level and visits all other levels each time,
-    so two halves take half of the time. ``withColumns`` makes it resolve the plan so far.
-
-    Args:
-        rows: any rows.
-        column: one of their columns.
-    """
-    return rows.withColumns({column: F.col(column)})
-
-
-def with_key_hash(rows: DataFrame, *key: str) -> DataFrame:
-    """Add ``key_hash``, which goes before the key where Spark sorts rows by it.
-
-    Spark compares the first eight bytes of the first column, and whole rows only where those are
-    equal. A window has few clusters, and names begin alike; hashes differ.
-    """
-    return with_new(rows, {KEY_HASH: F.xxhash64(*key)})
-
-
 def at_least_zero(count: Column) -> Column:
     """Return 0 for a negative count and NULL for an unknown one (`greatest` skips NULL)."""
     return F.when(count < 0, F.lit(0).cast("bigint")).otherwise(count)
 
 
-def milliseconds(start: str, end: str | Column) -> Column:
+def milliseconds(start: Column, end: Column) -> Column:
     """Return the milliseconds from one instant to another; NULL when one is unknown."""
-    until = F.col(end) if isinstance(end, str) else end
-    return F.unix_millis(until) - F.unix_millis(F.col(start))
+    return F.unix_millis(end) - F.unix_millis(start)
 
 
 def steady_sum(value: Column) -> Column:
     """Sum real numbers independently of the order of rows, so that backfills equal ticks."""
     result = F.array_sort(F.collect_list(value))
-    total = F.aggregate(result, F.lit(0.0), lambda sum, value: sum + value)
+    total = F.aggregate(result, F.lit(0.0), lambda so_far, number: so_far + number)
     return F.when(F.size(result) > 0, total)
 
 

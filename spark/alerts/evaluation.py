@@ -29,7 +29,8 @@ from spark.alerts.group_features import (
     with_growth,
 )
 from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
-from spark.columns import inside, matches, with_new
+from spark.columns import matches, with_new
+from spark.tuning import inside
 from tidemark.lake.bounds import bound_in_sql
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
@@ -123,7 +124,7 @@ def with_speakers(
         column_of[name] = shared.setdefault(subjects, f"speaks_for_group_{len(shared)}")
         columns[column_of[name]] = _speaks(own)
     speakers = {name: F.col(column) for name, column in column_of.items()}
-    return (with_new(rows, columns) if columns else rows), speakers
+    return (with_new(rows, **columns) if columns else rows), speakers
 
 
 def _speaks(rules: Sequence[EvaluatedRule]) -> Column:

@@ -21,6 +21,7 @@ from tidemark.lake.tables import progress, raw
 from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import EventKind
 from tidemark.planning.history import LoadedSnapshot
+from tidemark.rocketmq.names import StatsName
 from tidemark.settings.objectives import LONGEST_HOURS
 from tidemark.settings.sections import MEMORY
 
@@ -69,8 +70,9 @@ def with_growth(
     names = [name for name in rows.columns if any(name + GROWTH in text for text in texts)]
     if not names:
         return rows
-    return rows.withColumns(
-        {name + GROWTH: F.col(name) - _complete_before(name, key, outages) for name in names}
+    return with_new(
+        rows,
+        **{name + GROWTH: F.col(name) - _complete_before(name, key, outages) for name in names},
     )
 
 
@@ -210,7 +212,9 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
     where it is known. So a group that rests at weekends is not compared with working days. The
     share is unknown where a broker was started within the hour, because its counters cover less.
     """
-    hours = throughput.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'hour'")
+    hours = throughput.where(
+        (F.col("stats_name") == StatsName.SERVED) & (F.col("stats_window") == "hour")
+    )
     former = hours.select(
         *_TOPIC, F.col("observed_at").alias("former_at"), F.col("tps").alias("former_tps")
     )
@@ -335,5 +339,5 @@ def with_features(
             groups = groups.join(frame, ["snapshot_id", *feature.key], "left")
         else:
             nothing = {name: F.lit(None).cast(type) for name, type in feature.columns.items()}
-            groups = with_new(groups, nothing)
+            groups = with_new(groups, **nothing)
     return groups

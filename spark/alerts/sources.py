@@ -63,7 +63,7 @@ def with_unreachable(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
     )
     not_read = F.transform(F.filter("requested", _is_not_read), lambda broker: broker["address"])
     return snapshots.join(F.broadcast(requested), on="snapshot_id", how="left").transform(
-        with_new, {"unreachable": F.array_sort(not_read)}
+        with_new, unreachable=F.array_sort(not_read)
     )
 
 
@@ -124,7 +124,7 @@ def _with_group_columns(groups: DataFrame) -> DataFrame:
     a client that has left never move again.
     """
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
-    return with_new(groups, {"judgeable": ~is_broadcasting | F.col("online")})
+    return with_new(groups, judgeable=~is_broadcasting | F.col("online"))
 
 
 def _with_topic_columns(topics: DataFrame) -> DataFrame:
@@ -137,13 +137,11 @@ def _with_topic_columns(topics: DataFrame) -> DataFrame:
     age = F.unix_seconds("observed_at") - F.unix_seconds("oldest_at")
     return with_new(
         topics,
-        {
-            "judgeable": F.lit(True),
-            "consumer_group": F.when(is_dead, F.expr(f"substr(topic, {len(DLQ_PREFIX) + 1})")),
-            "dead_letter_age_seconds": F.when(
-                is_dead, F.when(F.col("messages") == 0, F.lit(0)).otherwise(age)
-            ),
-        },
+        judgeable=F.lit(True),
+        consumer_group=F.when(is_dead, F.expr(f"substr(topic, {len(DLQ_PREFIX) + 1})")),
+        dead_letter_age_seconds=F.when(
+            is_dead, F.when(F.col("messages") == 0, F.lit(0)).otherwise(age)
+        ),
     )
 
 
@@ -151,11 +149,9 @@ def _with_broker_columns(brokers: DataFrame) -> DataFrame:
     """Add ``unreachable``, 1 for an unreachable broker and else 0; it is never unknown."""
     return with_new(
         brokers,
-        {
-            "unreachable": is_unreachable().cast("bigint"),
-            "complete": F.lit(True),
-            "judgeable": F.lit(True),
-        },
+        unreachable=is_unreachable().cast("bigint"),
+        complete=F.lit(True),
+        judgeable=F.lit(True),
     )
 
 
@@ -164,8 +160,7 @@ def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFram
     remote = F.lit(SnapshotSource.REMOTE)
     is_of_cluster = F.when(F.coalesce("source", remote) == remote, F.lit(True))
     return with_new(
-        with_unreachable(snapshots, brokers),
-        {"complete": F.lit(True), "judgeable": is_of_cluster},
+        with_unreachable(snapshots, brokers), complete=F.lit(True), judgeable=is_of_cluster
     )
 
 

@@ -14,8 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import inside, reaching_back
+from spark.columns import reaching_back, with_new, with_replaced
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_users
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -134,33 +135,36 @@ def assignments(
         *GROUP_TOPIC, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
     )
     groups = _groups(clients.where(inside(window)), owned.where(inside(window)))
-    subscribed = groups.withColumn("topic", F.explode("topics")).where(users_own)
+    subscribed = with_new(groups, topic=F.explode("topics")).where(users_own)
     expected = _expected(subscribed, _routes(topics.where(inside(window))))
     group, group_topic = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*GROUP_TOPIC)
     before = reaching_back(HISTORY, *GROUP_TOPIC_HISTORY, *QUEUE, until=-1)
     return (
         _queues(expected, owned)
-        .withColumns(
-            {
-                # Rows of queues that are held and not readable lack the columns of their group.
-                "strategy": F.max("strategy").over(group),
-                "all_reported": F.max("all_reported").over(group),
-                "is_our_route": F.every(F.col("is_readable").isNotNull()).over(group_topic),
-                "is_popped": F.coalesce(F.some("popped").over(group_topic), F.lit(False)),
-                "previous": F.last("owners", ignorenulls=True).over(before),
-            }
+        .transform(
+            with_replaced,
+            strategy=F.max("strategy").over(group),
+            all_reported=F.max("all_reported").over(group),
+        )
+        .transform(
+            with_new,
+            is_our_route=F.every(F.col("is_readable").isNotNull()).over(group_topic),
+            is_popped=F.coalesce(F.some("popped").over(group_topic), F.lit(False)),
+            previous=F.last("owners", ignorenulls=True).over(before),
         )
         # Reports of groups that do not share queues, and from before the window, give no rows.
         .where(inside(window) & F.col("all_reported").isNotNull() & ~F.col("is_popped"))
-        .withColumns(
-            {
-                "expected_client_id": F.when(F.col("is_our_route"), F.col("expected_client_id")),
-                "actual_client_id": F.get("owners", F.lit(0)),
-                "previous_client_id": F.get("previous", F.lit(0)),
-                "rebalanced": _rebalanced(),
-            }
+        .transform(
+            with_replaced,
+            expected_client_id=F.when(F.col("is_our_route"), F.col("expected_client_id")),
         )
-        .withColumn("state", _state())
+        .transform(
+            with_new,
+            actual_client_id=F.get("owners", F.lit(0)),
+            previous_client_id=F.get("previous", F.lit(0)),
+            rebalanced=_rebalanced(),
+        )
+        .transform(with_new, state=_state())
         .select(*progress.ASSIGNMENTS.column_names)
     )
 
@@ -198,8 +202,8 @@ def _groups(clients: DataFrame, owned: DataFrame) -> DataFrame:
             F.array_distinct(F.flatten(F.collect_list("topics"))).alias("topics"),
         )
         .where(F.col("shares") & F.arrays_overlap("members", "reporting"))
-        .withColumns(
-            {"all_reported": F.size(F.array_except("members", "reporting")) == 0, "ring": ring()}
+        .transform(
+            with_new, all_reported=F.size(F.array_except("members", "reporting")) == 0, ring=ring()
         )
     )
 
@@ -230,8 +234,8 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
             on=["snapshot_id", "topic"],
             how="inner",
         )
-        .withColumn("expected", expected_owners())
-        .withColumn("strategy_skew", busiest * F.size("members") / F.size("queues"))
+        .transform(with_new, expected=expected_owners())
+        .transform(with_new, strategy_skew=busiest * F.size("members") / F.size("queues"))
         .select("*", F.posexplode("queues").alias("place", "queue"))
         .select(
             *GROUP_TOPIC,

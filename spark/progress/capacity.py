@@ -21,9 +21,10 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
+from spark.columns import SNAPSHOT, matches, reaching_back, steady_sum, with_new, with_replaced
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.throughput import NEGLIGIBLE
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.model.health import Health
@@ -117,16 +118,16 @@ def capacity(
     )
     return (
         by_topic.join(_loads(groups, peaks, window), on=list(GROUP_TOPIC_ID), how="inner")
-        .withColumn("reason", _reason(sizing))
-        .withColumns(_where_measured())
-        .withColumn("use_limit", F.lit(sizing.most_used))
-        .withColumns(_machine(machine or Machine(), overrides))
-        .withColumn("wait_share", 1 - F.col("compute_share"))
-        .withColumn("best_threads", F.col("cores") / F.col("compute_share"))
-        .withColumns(_of_thread())
-        .withColumns(_needed())
-        .withColumn("needed_drain_seconds", _drain(F.col("clients_needed")))
-        .withColumn("drain_by_clients", _drain_by_clients())
+        .transform(with_new, reason=_reason(sizing))
+        .transform(with_replaced, **_where_measured())
+        .transform(with_new, use_limit=F.lit(sizing.most_used))
+        .transform(with_new, **_machine(machine or Machine(), overrides))
+        .transform(with_new, wait_share=1 - F.col("compute_share"))
+        .transform(with_new, best_threads=F.col("cores") / F.col("compute_share"))
+        .transform(with_new, **_of_thread())
+        .transform(with_new, **_needed())
+        .transform(with_new, needed_drain_seconds=_drain(F.col("clients_needed")))
+        .transform(with_new, drain_by_clients=_drain_by_clients())
         .select(*progress.CAPACITY.column_names)
     )
 
@@ -172,17 +173,15 @@ def _measured(client_topics: DataFrame) -> DataFrame:
     collected = F.collect_list(
         F.when(is_report, F.struct(weight.alias("weight"), F.col("consume_rt_ms").alias("rt_ms")))
     )
-    with_reports = client_topics.withColumn("reports", F.array_sort(collected.over(reports)))
+    with_reports = with_new(client_topics, reports=F.array_sort(collected.over(reports)))
 
     def total(value: Callable[[Column], Column]) -> Column:
         return F.aggregate("reports", F.lit(0.0), lambda sum, column: sum + value(column))
 
     messages = total(lambda column: column["weight"])
     time = total(lambda column: column["weight"] * column["rt_ms"])
-    return (
-        with_reports.withColumn("measured_messages", F.round(messages))
-        .withColumn("consume_rt_ms", F.try_divide(time, messages))
-        .drop("reports")
+    return with_new(with_reports, measured_messages=F.round(messages)).transform(
+        with_replaced, consume_rt_ms=F.try_divide(time, messages)
     )
 
 
@@ -235,11 +234,10 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
     return (
         client_topics.join(own, on=list(MEMBER), how="left")
         .join(owned, on=[*MEMBER, "topic"], how="left")
-        .withColumns(
-            {
-                "consume_tps": F.col("consume_ok_tps") + F.col("consume_failed_tps"),
-                "capacity_tps": at_once.cast("double") * _batch() * 1000 / _call_ms(),
-            }
+        .transform(
+            with_new,
+            consume_tps=F.col("consume_ok_tps") + F.col("consume_failed_tps"),
+            capacity_tps=at_once.cast("double") * _batch() * 1000 / _call_ms(),
         )
     )
 
@@ -276,13 +274,13 @@ def _loads(groups: DataFrame, peaks: DataFrame, window: Window) -> DataFrame:
     earlier = peaks.select(
         *GROUP_TOPIC_HISTORY, F.col("peak_at").alias("observed_at"), F.col("peak_tps").alias("rate")
     )
-    rates = groups.withColumn("rate", F.col("produce_tps"))
+    rates = with_new(groups, rate=F.col("produce_tps"))
     rate = F.when(F.col("rate").isNotNull(), F.struct("rate", "observed_at"))
     # Filtered messages never reach a client; with an unknown filter, all may.
     share = F.coalesce("match_ratio", F.lit(1.0))
     return (
         rates.unionByName(earlier, allowMissingColumns=True)
-        .withColumn("peak", F.max(rate).over(reaching_back(PEAK, *GROUP_TOPIC_HISTORY)))
+        .transform(with_new, peak=F.max(rate).over(reaching_back(PEAK, *GROUP_TOPIC_HISTORY)))
         .where(inside(window) & F.col("snapshot_id").isNotNull())
         .select(
             *SNAPSHOT,

@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, at_least_zero, inside, milliseconds
+from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.events import CLIENT_RESTARTED, member_changes
 from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -71,9 +72,7 @@ def client_events(
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
     return _event_rows(
-        rebalanced.withColumns(
-            {"kind": F.lit(EventKind.REBALANCED), "likely_cause": _likely_cause()}
-        )
+        with_new(rebalanced, kind=F.lit(EventKind.REBALANCED), likely_cause=_likely_cause())
     ).unionByName(_event_rows(_states(reports, window)))
 
 
@@ -84,7 +83,7 @@ def _event_rows(rows: DataFrame) -> DataFrame:
         "evidence": F.lit(None).cast("string"),
     }
     missing = {name: value for name, value in absent.items() if name not in rows.columns}
-    return rows.withColumns(missing).select(*progress.EVENTS.column_names)
+    return with_new(rows, **missing).select(*progress.EVENTS.column_names)
 
 
 # Events of clients' reports about their queues.
@@ -102,15 +101,14 @@ def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
             on=["snapshot_id", "consumer_group", "client_id"],
             how="left",
         )
-        .withColumns(
-            {
-                "from_offset": F.col("commit_offset"),
-                "to_offset": F.when(cached, F.try_add("cached_max_offset", F.lit(1))).when(
-                    F.col("cached_messages") == 0, F.col("commit_offset")
-                ),
-                "is_expired": _is_expired(),
-                "is_unlocked": _is_unlocked(),
-            }
+        .transform(
+            with_new,
+            from_offset=F.col("commit_offset"),
+            to_offset=F.when(cached, F.try_add("cached_max_offset", F.lit(1))).when(
+                F.col("cached_messages") == 0, F.col("commit_offset")
+            ),
+            is_expired=_is_expired(),
+            is_unlocked=_is_unlocked(),
         )
     )
 
@@ -118,19 +116,20 @@ def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
 def _is_expired() -> Column:
     """Return whether a push client has not pulled the queue for so long that it drops it."""
     polls = F.col("consume_type").eqNullSafe("CONSUME_ACTIVELY")
-    return _is_older("last_pull_at", PULL_EXPIRES) & ~polls
+    return _is_older(F.col("last_pull_at"), PULL_EXPIRES) & ~polls
 
 
 def _is_unlocked() -> Column:
     """Return whether an ordered client holds the queue without its lock."""
     broadcasts = F.col("message_model").eqNullSafe("BROADCASTING")
-    without = ~F.coalesce("locked", F.lit(True)) | _is_older("last_lock_at", LOCK_EXPIRES)
+    without = ~F.coalesce("locked", F.lit(True)) | _is_older(F.col("last_lock_at"), LOCK_EXPIRES)
     return F.coalesce("consume_orderly", F.lit(False)) & ~broadcasts & without
 
 
-def _is_older(instant: str, age: timedelta) -> Column:
+def _is_older(instant: Column, age: timedelta) -> Column:
     return F.coalesce(
-        milliseconds(instant, "observed_at") > round(age.total_seconds() * 1000), F.lit(False)
+        milliseconds(instant, F.col("observed_at")) > round(age.total_seconds() * 1000),
+        F.lit(False),
     )
 
 
@@ -152,17 +151,16 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
         )
     )
     return (
-        reports.withColumns(
-            {
-                **{f"was_{name}": value for name, value in was.items()},
-                "previous_at": F.lag("observed_at").over(history),
-                "expired_cause": expired,
-                "unlocked_cause": unlocked,
-            }
+        with_new(
+            reports,
+            **{f"was_{name}": value for name, value in was.items()},
+            previous_at=F.lag("observed_at").over(history),
+            expired_cause=expired,
+            unlocked_cause=unlocked,
         )
         .where(inside(window) & (F.col("is_expired") | F.col("is_unlocked")))
-        .withColumn("messages", at_least_zero(F.col("to_offset") - F.col("from_offset")))
-        .withColumn("event", F.explode(column))
+        .transform(with_new, messages=at_least_zero(F.col("to_offset") - F.col("from_offset")))
+        .transform(with_new, event=F.explode(column))
         .select("*", "event.*")
     )
 
@@ -183,20 +181,19 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
     owned = F.when(is_owned, F.struct("snapshot_id", "observed_at", "owners", "queues"))
     without = F.when(F.col("state") == AssignmentState.UNOWNED, F.col("observed_at"))
     return (
-        assignments.withColumn("queues", F.count(F.lit(1)).over(of_topic))
-        .withColumns(
-            {
-                "previous": F.last(owned, ignorenulls=True).over(before),
-                # Rows after the same owner, up to the next one.
-                "era": F.count(owned).over(before),
-            }
+        with_new(assignments, queues=F.count(F.lit(1)).over(of_topic))
+        .transform(
+            with_new,
+            previous=F.last(owned, ignorenulls=True).over(before),
+            era=F.count(owned).over(before),
         )
-        .withColumn("unowned_since", F.min(without).over(SparkWindow.partitionBy(*QUEUE, "era")))
-        .withColumns(
-            {
-                "gained": F.array_except("owners", "previous.owners"),
-                "gave": F.array_except("previous.owners", "owners"),
-            }
+        .transform(
+            with_new, unowned_since=F.min(without).over(SparkWindow.partitionBy(*QUEUE, "era"))
+        )
+        .transform(
+            with_new,
+            gained=F.array_except("owners", "previous.owners"),
+            gave=F.array_except("previous.owners", "owners"),
         )
         .where(inside(window) & (F.size("gained") > 0))
         .select(
@@ -209,7 +206,9 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
             F.col("previous.snapshot_id").alias("previous_snapshot_id"),
             F.col("previous.observed_at").alias("previous_at"),
             F.col("previous.queues").alias("previous_queues"),
-            F.coalesce(milliseconds("unowned_since", "observed_at"), F.lit(0)).alias("unowned_ms"),
+            F.coalesce(milliseconds(F.col("unowned_since"), F.col("observed_at")), F.lit(0)).alias(
+                "unowned_ms"
+            ),
         )
     )
 
@@ -225,7 +224,7 @@ def _with_handed_out(changes: DataFrame, reports: DataFrame, queues: DataFrame) 
         F.col("to_offset").alias("client_to"),
         F.col("is_expired").alias("was_expired"),
     )
-    by_broker = queues.where("client_id IS NULL").select(
+    by_broker = queues.where(F.col("client_id").isNull()).select(
         F.col("snapshot_id").alias("previous_snapshot_id"),
         *key,
         F.col("consumer_offset").alias("broker_from"),
@@ -236,13 +235,7 @@ def _with_handed_out(changes: DataFrame, reports: DataFrame, queues: DataFrame) 
     return (
         changes.join(by_client, on=["previous_snapshot_id", *key, "previous_client_id"], how="left")
         .join(by_broker, on=["previous_snapshot_id", *key], how="left")
-        .withColumns(
-            {
-                "from_offset": start,
-                "to_offset": end,
-                "messages": at_least_zero(end - start),
-            }
-        )
+        .transform(with_new, from_offset=start, to_offset=end, messages=at_least_zero(end - start))
     )
 
 

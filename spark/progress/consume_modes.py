@@ -34,9 +34,6 @@ from tidemark.rocketmq.consume_modes import (
 
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 
-POP_COUNTERS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
-"""Counters of messages acknowledged, and of calls that popped some; no other group has them."""
-
 GRPC_CLIENT_ID = r"@\d+@\d+@[0-9A-Za-z]+$"
 """End of the client id of every gRPC client, see `tidemark.rocketmq.snapshot.online`."""
 
@@ -66,7 +63,7 @@ def signs_of_modes(
     """
     signs = [_of_members(clients), *_of_pop_retry_topics(topics)]
     if broker_stats is not None:
-        counted = F.col("stats_name").isin(*POP_COUNTERS) & (F.col("sum") > 0)
+        counted = F.col("stats_name").isin(*names.POP_COUNTERS) & (F.col("sum") > 0)
         signs.append(broker_stats.where(counted).select(*_GROUP_TOPIC, F.lit(POP).alias("mode")))
     both = F.min("mode") != F.max("mode")
     shown = (
@@ -238,7 +235,7 @@ def _of_members(clients: DataFrame) -> DataFrame:
 
 def _of_pop_retry_topics(topics: DataFrame) -> list[DataFrame]:
     """Return signs for the groups and topics whose popped messages a POP retry topic takes."""
-    named = topics.where("kind = 'pop_retry'").select(
+    named = topics.where(F.col("kind") == names.TopicKind.POP_RETRY).select(
         *("observed_at", "cluster"),
         F.col("topic").alias("retry"),
         F.explode(pop_retry_readings()).alias("read"),

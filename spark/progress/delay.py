@@ -8,8 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import KEY_HASH, QUEUE, at_least_zero, is_before, milliseconds, with_new
+from spark.columns import QUEUE, at_least_zero, milliseconds, with_new
 from spark.progress.timeline import RUN
+from spark.tuning import KEY_HASH, is_before
 from tidemark.lake.clocks import Window
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
@@ -30,15 +31,15 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
         The rows with the time columns of `tidemark.lake.tables.progress.QUEUES`.
     """
     return (
-        _with_store_times(with_new(rows, _offsets_to_date()), grown, learned)
-        .transform(with_new, {"own_first": _store_time(*_first_by_itself())})
-        .transform(with_new, {"known_first": _best("first")})
-        .transform(with_new, {"own_next": _store_time(*_next_by_itself())})
-        .transform(with_new, {"known_next": _best("next")})
+        _with_store_times(with_new(rows, **_offsets_to_date()), grown, learned)
+        .transform(with_new, own_first=_store_time(*_first_by_itself()))
+        .transform(with_new, known_first=_best("first"))
+        .transform(with_new, own_next=_store_time(*_next_by_itself()))
+        .transform(with_new, known_next=_best("next"))
         .where(F.col("is_earlier").isNull())
-        .transform(with_new, _instants())
-        .transform(with_new, _delay())
-        .transform(with_new, _spans() | _ready_delay())
+        .transform(with_new, **_instants())
+        .transform(with_new, **_delay())
+        .transform(with_new, **(_spans() | _ready_delay()))
     )
 
 
@@ -139,7 +140,7 @@ def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | No
     if learned is None:
         unknown = F.when(F.lit(False), _store_time(F.col("observed_at"), F.lit(""), F.lit(0)))
         none = {name: unknown for name in ("earlier_first", "earlier_next")}
-        mixed = with_new(mixed, none | {"is_earlier": F.lit(None).cast("boolean")})
+        mixed = with_new(mixed, **(none | {"is_earlier": F.lit(None).cast("boolean")}))
     else:
         mixed = mixed.unionByName(learned, allowMissingColumns=True)
     above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
@@ -147,8 +148,8 @@ def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | No
         "of_first": _stored("above_first", F.col("first"), F.col("observed_at")),
         "of_next": _stored("above_next", F.col("next"), F.col("observed_at")),
     }
-    dated = with_new(mixed, above).where(F.col("step").isNull())
-    return with_new(dated, store_times)
+    dated = with_new(mixed, **above).where(F.col("step").isNull())
+    return with_new(dated, **store_times)
 
 
 def _step_above(offset: str) -> Column:
@@ -262,7 +263,7 @@ def _delay() -> dict[str, Column]:
     error = F.when(_is_consumed(), zero).otherwise(known["error_ms"])
     return {
         "delay_ms": F.when(_is_consumed(), zero).otherwise(
-            milliseconds("known_first.at", "observed_at")
+            milliseconds(F.col("known_first.at"), F.col("observed_at"))
         ),
         "delay_source": F.when(is_bound & is_known, F.lit(DelaySource.AT_LEAST)).otherwise(source),
         "delay_error_ms": F.when(~is_bound, error),
@@ -285,7 +286,7 @@ def _ready_delay() -> dict[str, Column]:
     `delay_ms` grows while a consumer processes a slow message. This age grows only while a message
     waits for a client.
     """
-    age = at_least_zero(milliseconds("pull_at", "observed_at"))
+    age = at_least_zero(milliseconds(F.col("pull_at"), F.col("observed_at")))
     are_all_out = F.col("available") == 0
     by_itself = _next_by_itself()[1]
     known = F.coalesce(F.col("known_next.source"), by_itself)
@@ -300,12 +301,12 @@ def _ready_delay() -> dict[str, Column]:
 def _spans() -> dict[str, Column]:
     handed_out = F.when(F.col("available") == 0, F.col("newest_at")).otherwise(F.col("pull_at"))
     return {
-        "lag_span_ms": _span("lag", "consumer_at", F.col("newest_at")),
-        "inflight_span_ms": _span("inflight", "consumer_at", handed_out),
-        "available_span_ms": _span("available", "pull_at", F.col("newest_at")),
+        "lag_span_ms": _span(F.col("lag"), F.col("consumer_at"), F.col("newest_at")),
+        "inflight_span_ms": _span(F.col("inflight"), F.col("consumer_at"), handed_out),
+        "available_span_ms": _span(F.col("available"), F.col("pull_at"), F.col("newest_at")),
     }
 
 
-def _span(count: str, start: str, end: Column) -> Column:
+def _span(count: Column, start: Column, end: Column) -> Column:
     length = at_least_zero(milliseconds(start, end))
-    return F.when(F.col(count) == 0, F.lit(0).cast("bigint")).when(F.col(count) > 0, length)
+    return F.when(count == 0, F.lit(0).cast("bigint")).when(count > 0, length)

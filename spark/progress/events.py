@@ -8,14 +8,16 @@ snapshot of a cluster, or on a broker that was unreachable for longer than a day
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
+from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.consume_modes import is_lite
 from spark.progress.keys import topic_of_users
 from spark.progress.timeline import without_skew
+from spark.tuning import hashed
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
 from tidemark.planning.observation_steps import EVERY
+from tidemark.rocketmq.names import StatsName
 
 
 def with_evidence(
@@ -79,7 +81,7 @@ def _filtered_topics() -> Column:
 def _delivered(stats: DataFrame) -> DataFrame:
     """Return messages a second that a broker and its slaves delivered in the last minute."""
     return (
-        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        stats.where((F.col("stats_name") == StatsName.SERVED) & (F.col("stats_window") == "minute"))
         .groupBy("snapshot_id", "broker", "consumer_group", "topic")
         .agg(F.sum("tps").alias("delivered_tps"))
     )
@@ -125,7 +127,7 @@ def topic_events(
         they were before, where the later snapshot does not have them, as of queues without a
         commit.
     """
-    seen = F.broadcast(steps.where("NOT down"))
+    seen = F.broadcast(steps.where(~F.col("down")))
     now = topics.select("snapshot_id", "broker", "topic", F.col("read_queues").alias("now"))
     before = topics.select(
         F.col("snapshot_id").alias("previous_snapshot_id"),
@@ -159,7 +161,7 @@ def topic_events(
     unknown = {name: F.lit(None).cast(kind) for name, kind in _NOT_OF_TOPICS.items()}
     evidence = F.format_string("read queues %d, before %d", "now", "before")
     return with_new(
-        frame, unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence}
+        frame, **(unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence})
     ).select(*progress.EVENTS.column_names)
 
 
@@ -215,7 +217,7 @@ def events(
     Returns:
         One row per transition, with the columns of `tidemark.lake.tables.progress.EVENTS`.
     """
-    seen = steps.where("NOT down")
+    seen = steps.where(~F.col("down"))
     compared = with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
     column = F.explode(F.array_compact(_found()))
     of_clients = [F.lit(None).cast(kind).alias(name) for name, kind in ONLY_OF_CLIENTS.items()]
@@ -235,7 +237,7 @@ def _down(steps: DataFrame) -> DataFrame:
         **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
         "queue_id": "int",
     }
-    return steps.where("down").select(
+    return steps.where(F.col("down")).select(
         *STEP,
         F.lit(EventKind.BROKER_DOWN).alias("kind"),
         *[F.lit(None).cast(kind).alias(name) for name, kind in unknown.items()],
@@ -244,7 +246,7 @@ def _down(steps: DataFrame) -> DataFrame:
 
 def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     """Return one row per step and queue that may have an event, with ``now`` and ``before``."""
-    rows = with_new(queues, {"client_key": F.coalesce("client_id", F.lit(""))})
+    rows = with_new(queues, client_key=F.coalesce("client_id", F.lit("")))
     state = ("consumer_offset", "max_offset", "min_offset", "lost", "offset_store")
     now = F.struct(*state, "previous_consumer_offset", "previous_max_offset")
     steps = F.broadcast(steps)
@@ -259,13 +261,13 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     )
     return (
         later.join(
-            earlier.select("snapshot_id", *KEY, "before").hint(HASHED),
+            hashed(earlier.select("snapshot_id", *KEY, "before")),
             on=["snapshot_id", *KEY],
             how="full",
         )
         .where(~F.coalesce(_is_uneventful(), F.lit(False)))
         .join(steps, on=["snapshot_id", "broker"])
-        .transform(with_new, {"client_id": F.nullif("client_key", F.lit(""))})
+        .transform(with_new, client_id=F.nullif("client_key", F.lit("")))
     )
 
 
@@ -300,7 +302,7 @@ def _skips(skipped: Column) -> Column:
     members must stay the same and subscribe without filters: filtered messages are not delivered.
     """
     left, joined, restarted = member_changes()
-    seconds = milliseconds("previous_at", "observed_at") / 1000
+    seconds = milliseconds(F.col("previous_at"), F.col("observed_at")) / 1000
     unfiltered = F.array_contains("subscribed", F.col("topic")) & ~F.array_contains(
         "filtered", F.col("topic")
     )

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum, with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.subscriptions import ALL_TAGS, meaning
-from spark.progress.throughput import SERVED, seconds
+from spark.progress.throughput import seconds
+from tidemark.rocketmq.names import StatsName
 from tidemark.settings.sections import DEFAULT_HISTORY
 
 Z = 1.959963984540054
@@ -76,7 +77,7 @@ def with_filtered_lag(
             _offsets_then(queues, evidence.sampled_queues),
             evidence.validity,
         )
-        frame = frame.withColumn("consumer", _consumer()).join(
+        frame = with_new(frame, consumer=_consumer()).join(
             shares, [*GROUP_TOPIC_ID, "consumer"], "left"
         )
         sampled, entries = F.col("sampled"), F.col("entries")
@@ -93,17 +94,13 @@ def with_filtered_lag(
 
     return with_new(
         frame,
-        {
-            "match_ratio": F.when(is_unfiltered, F.lit(1.0)).otherwise(
-                F.coalesce(sampled, delivered)
-            ),
-            "match_method": F.when(is_unfiltered, "none")
-            .when(sampled.isNotNull(), "tag_sample")
-            .when(delivered.isNotNull(), "delivered_over_advanced"),
-            "filtered_lag": of_lag(F.coalesce(sampled, delivered)),
-            "filtered_lag_low": of_lag(low),
-            "filtered_lag_high": of_lag(high),
-        },
+        match_ratio=F.when(is_unfiltered, F.lit(1.0)).otherwise(F.coalesce(sampled, delivered)),
+        match_method=F.when(is_unfiltered, "none")
+        .when(sampled.isNotNull(), "tag_sample")
+        .when(delivered.isNotNull(), "delivered_over_advanced"),
+        filtered_lag=of_lag(F.coalesce(sampled, delivered)),
+        filtered_lag_low=of_lag(low),
+        filtered_lag_high=of_lag(high),
     )
 
 
@@ -197,9 +194,12 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
     samples = hashed.groupBy(*QUEUE, "observed_at").agg(
         F.collect_list(F.struct("position", "tags_code")).alias("entries_taken")
     )
-    samples = samples.withColumn(
-        "sample", F.struct(F.col("observed_at").alias("at"), F.col("entries_taken").alias("taken"))
-    ).drop("entries_taken")
+    samples = samples.select(
+        *(*QUEUE, "observed_at"),
+        F.struct(F.col("observed_at").alias("at"), F.col("entries_taken").alias("taken")).alias(
+            "sample"
+        ),
+    )
     consumers = queues.select(
         *("observed_at", *GROUP_TOPIC_ID, "cluster", "broker", "queue_id", "codes"),
         _consumer().alias("consumer"),
@@ -208,11 +208,11 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
         F.col("max_offset").alias("end"),
     )
     unconsumed = F.filter(
-        "sample.taken",
+        "newest.taken",
         lambda entry: (entry["position"] >= F.col("first")) & (entry["position"] < F.col("end")),
     )
     unconsumed_then = F.filter(
-        "sample.taken", lambda entry: entry["position"] >= F.col("first_then")
+        "newest.taken", lambda entry: entry["position"] >= F.col("first_then")
     )
     still = F.when(F.col("first_then").isNull(), unconsumed).otherwise(
         F.filter(unconsumed, lambda entry: entry["position"] >= F.col("first_then"))
@@ -222,17 +222,20 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
     lag = F.col("lag").cast("double")
     return (
         consumers.unionByName(samples, allowMissingColumns=True)
-        .withColumn(
-            "sample", F.last("sample", ignorenulls=True).over(reaching_back(validity, *QUEUE))
+        .transform(
+            with_new,
+            newest=F.last("sample", ignorenulls=True).over(reaching_back(validity, *QUEUE)),
         )
-        .where("codes IS NOT NULL AND sample IS NOT NULL")
-        .withColumn("sampled_at", F.col("sample.at"))
+        .where(F.col("codes").isNotNull() & F.col("newest").isNotNull())
+        .transform(with_new, sampled_at=F.col("newest.at"))
         .join(then, on=["sampled_at", *QUEUE, "consumer_group", "consumer"], how="left")
-        .withColumns({"still": still, "then": unconsumed_then})
-        .withColumn("used", F.when(F.size("still") > 0, F.col("still")).otherwise(F.col("then")))
-        .withColumn("size", F.size("used"))
-        .where("size > 0")
-        .withColumn("share", F.size(matching) / F.col("size"))
+        .transform(with_new, still=still, then=unconsumed_then)
+        .transform(
+            with_new, used=F.when(F.size("still") > 0, F.col("still")).otherwise(F.col("then"))
+        )
+        .transform(with_new, size=F.size("used"))
+        .where(F.col("size") > 0)
+        .transform(with_new, share=F.size(matching) / F.col("size"))
         .groupBy(*GROUP_TOPIC_ID, "consumer")
         .agg(
             F.coalesce(
@@ -255,21 +258,21 @@ def _delivered(filters: DataFrame, throughput: DataFrame, validity: timedelta) -
     """
     ratio = F.try_divide(F.col("sum"), F.col("tps_observed") * seconds())
     ratios = (
-        throughput.where((F.col("stats_name") == SERVED) & (F.col("tps_observed") > 0))
+        throughput.where((F.col("stats_name") == StatsName.SERVED) & (F.col("tps_observed") > 0))
         .where(F.col("sum").isNotNull())
         .groupBy("observed_at", *GROUP_TOPIC_HISTORY)
-        .agg(F.min_by(F.when(ratio > 1, F.lit(1.0)).otherwise(ratio), seconds()).alias("delivered"))
+        .agg(F.min_by(F.when(ratio > 1, F.lit(1.0)).otherwise(ratio), seconds()).alias("ratio"))
     )
     return (
         filters.select("snapshot_id", "observed_at", *GROUP_TOPIC_HISTORY)
         .unionByName(ratios, allowMissingColumns=True)
-        .withColumn(
-            "delivered",
-            F.last("delivered", ignorenulls=True).over(
+        .transform(
+            with_new,
+            delivered=F.last("ratio", ignorenulls=True).over(
                 reaching_back(validity, *GROUP_TOPIC_HISTORY)
             ),
         )
-        .where("snapshot_id IS NOT NULL AND delivered IS NOT NULL")
+        .where(F.col("snapshot_id").isNotNull() & F.col("delivered").isNotNull())
         .select(*GROUP_TOPIC_ID, "delivered")
     )
 

@@ -4,10 +4,11 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import KEY_HASH, SNAPSHOT, at_least_zero, with_key_hash, with_new
+from spark.columns import SNAPSHOT, at_least_zero, with_new, with_replaced
 from spark.progress.consume_modes import POP, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC, GROUP_TOPIC_HISTORY
 from spark.progress.throughput import RATES, drain_seconds
+from spark.tuning import KEY_HASH, largest_of_first_rank, least_struct, with_key_hash
 from tidemark.model.queues import DelaySource
 from tidemark.settings.sections import OBSERVATIONS
 
@@ -29,7 +30,7 @@ def group_progress(rows: DataFrame) -> DataFrame:
         messages; ``in_flight``: the known numbers of messages in flight, oldest first;
         ``was_worse_earlier``: whether ``earlier_worse`` is true of one of them.
     """
-    return rows.transform(with_new, _value()).transform(with_new, _over_observations())
+    return with_new(rows, **_value()).transform(with_new, **_over_observations())
 
 
 def in_observations(first: int = 1 - OBSERVATIONS, last: int = 0) -> WindowSpec:
@@ -85,8 +86,7 @@ def group_members(clients: DataFrame) -> DataFrame:
         `REPORTED_OF_GROUP`.
     """
     return with_new(
-        clients,
-        {"subscription": F.explode_outer("subscriptions"), "version_order": _version_order()},
+        clients, subscription=F.explode_outer("subscriptions"), version_order=_version_order()
     ).select(
         *SNAPSHOT,
         "consumer_group",
@@ -126,7 +126,7 @@ def without_leftover_commits(queues: DataFrame, members: DataFrame) -> DataFrame
         Rows of `queues`.
     """
     models = members.groupBy(*GROUP_ID).agg(F.min("message_model").alias("model"))
-    broadcasting = models.where("model = 'BROADCASTING'").select(
+    broadcasting = models.where(F.col("model") == "BROADCASTING").select(
         *GROUP_ID, F.lit("broker").alias("offset_store")
     )
     return queues.join(F.broadcast(broadcasting), on=[*GROUP_ID, "offset_store"], how="left_anti")
@@ -134,9 +134,6 @@ def without_leftover_commits(queues: DataFrame, members: DataFrame) -> DataFrame
 
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
-
-_TIME_BITS = 44
-"""Enough for milliseconds of 500 years."""
 
 OF_WORST_CLIENT = (
     *(*COUNTS, *SPANS, *RATES),
@@ -167,7 +164,7 @@ def _sums(known: DataFrame) -> DataFrame:
     # A queue with one unknown end is unknown, whatever its other numbers are.
     measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
     of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
-    known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
+    known = with_replaced(known, **{name: F.when(measured, F.col(name)) for name in of_queues})
     # The broker's shadow of a broadcasting group is a pull position: the consumed offset is
     # unknown, and its lag is a lower bound.
     is_shadow = F.col("offset_store") == "broker_broadcast"
@@ -192,9 +189,7 @@ def _sums(known: DataFrame) -> DataFrame:
             ),
             F.max(lag).alias("max_queue_lag"),
             F.avg(lag).alias("mean_queue_lag"),
-            # Not by `min`: for an aggregate that keeps texts Spark sorts all rows, for one that
-            # collects it hashes them.
-            F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
+            least_struct(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
             # Brokers of one group can differ in kind; the last kind by name has the fewest facts.
@@ -213,32 +208,28 @@ def _sums(known: DataFrame) -> DataFrame:
     )
     return with_new(
         summed,
-        {
-            "worst_broker": F.col("worst.broker"),
-            "worst_queue_id": F.col("worst.queue_id"),
-            "skew": F.when(
-                (F.col("mean_queue_lag") > 0) & ~F.col("has_priorities"),
-                F.col("max_queue_lag") / F.col("mean_queue_lag"),
-            ),
-            "drain_seconds": drain_seconds(),
-            "delay_is_lower_bound": F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),
-            "ready_delay_is_lower_bound": F.when(
-                F.col("ready_delay_ms").isNotNull(), F.col("may_be_ready_longer")
-            ),
-        },
+        worst_broker=F.col("worst.broker"),
+        worst_queue_id=F.col("worst.queue_id"),
+        skew=F.when(
+            (F.col("mean_queue_lag") > 0) & ~F.col("has_priorities"),
+            F.col("max_queue_lag") / F.col("mean_queue_lag"),
+        ),
+        drain_seconds=drain_seconds(),
+        delay_is_lower_bound=F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),
+        ready_delay_is_lower_bound=F.when(
+            F.col("ready_delay_ms").isNotNull(), F.col("may_be_ready_longer")
+        ),
     )
 
 
 def _largest_of_served(value: Column) -> Column:
     """Aggregate the largest value of the queues that are served now; all are, without priorities.
 
-    Queues of lower priority wait by design while one above them has messages. Rank and value are
-    one number, as Spark sorts all rows for the maximum of a structure.
+    Queues of lower priority wait by design while one above them has messages.
     """
-    rank = F.col("priority_rank").cast("bigint")
-    place = F.coalesce(F.when(F.col("lag") > 0, F.lit(1 << 15) - rank), F.lit(0).cast("bigint"))
-    ordered = F.max(F.shiftleft(place, _TIME_BITS) + at_least_zero(value))
-    return ordered.bitwiseAND(F.lit((1 << _TIME_BITS) - 1))
+    return largest_of_first_rank(
+        at_least_zero(value), F.when(F.col("lag") > 0, F.col("priority_rank"))
+    )
 
 
 def _may_be_older() -> Column:
@@ -266,4 +257,4 @@ def _worst_client(sums: DataFrame) -> DataFrame:
     order = SparkWindow.partitionBy(*GROUP_TOPIC).orderBy(
         F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
     )
-    return with_new(sums, {"place": F.row_number().over(order)}).where("place = 1")
+    return with_new(sums, place=F.row_number().over(order)).where(F.col("place") == 1)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, inside, with_new
+from spark.columns import at_least_zero, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_sums import (
@@ -35,6 +35,7 @@ from spark.progress.unknown_queues import (
     queues_with_invalid_rows_only,
     unreachable_messages,
 )
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -123,7 +124,7 @@ def groups(
         )
         .transform(with_acknowledgements, evidence.throughput)
         .transform(with_inflight, raw.clients.where(inside(window)), brokers, witnesses)
-        .transform(with_new, _over_topics())
+        .transform(with_new, **_over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")
         .join(F.broadcast(consumed_beyond), on=list(GROUP_TOPIC_ID), how="left")
@@ -252,7 +253,7 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     requested = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
     groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
     frame = groups.unionByName(requested, allowMissingColumns=True)
-    return with_new(frame, {"members_unknown": F.lit(True)})
+    return with_new(frame, members_unknown=F.lit(True))
 
 
 def _over_topics() -> dict[str, Column]:

@@ -24,13 +24,14 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import inside, matches, milliseconds, with_new
+from spark.columns import matches, milliseconds, with_new
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
 from spark.progress.group_sums import group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import queue_progress
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.model.health import Health, HealthReason
 from tidemark.rocketmq.names import RETRY_PREFIX
@@ -175,7 +176,7 @@ def is_standing(threshold: Threshold) -> Column:
     Whatever it did between: a consumer that starts over again and again makes no progress. The row
     is one of a queue in `spark.progress.queue_progress`.
     """
-    lagging_for = milliseconds("lags_since", "observed_at")
+    lagging_for = milliseconds(F.col("lags_since"), F.col("observed_at"))
     # The commits of a recreated queue before it fell were those of another one.
     is_same_queue = F.col("max_offset") >= F.col("highest_written")
     return (
@@ -250,20 +251,16 @@ def with_health(
         .where(inside(window))
         .transform(
             with_new,
-            {
-                "first": F.get("known", F.lit(0)),
-                "last": _newest(F.col("known")),
-                "unhealthy": F.filter("standing", counts_for_health),
-            },
+            first=F.get("known", F.lit(0)),
+            last=_newest(F.col("known")),
+            unhealthy=F.filter("standing", counts_for_health),
         )
-        .transform(with_new, {"trouble": _first_true(RULES_OF_TROUBLE, threshold)})
-        .transform(with_new, {"was_worse": _was_worse()})
-        .transform(
-            with_new, {"state": F.coalesce("trouble", _first_true(RULES_OF_CALM, threshold))}
-        )
+        .transform(with_new, trouble=_first_true(RULES_OF_TROUBLE, threshold))
+        .transform(with_new, was_worse=_was_worse())
+        .transform(with_new, state=F.coalesce("trouble", _first_true(RULES_OF_CALM, threshold)))
         .where(F.coalesce("counts_for_itself", F.lit(True)))
-        .transform(with_new, {"reason": F.col("state.reason"), "named": _named_queues()})
-        .transform(with_new, {"facts": reasons.facts(_facts(threshold))})
+        .transform(with_new, reason=F.col("state.reason"), named=_named_queues())
+        .transform(with_new, facts=reasons.facts(_facts(threshold)))
         .select(
             *OF_ONE_OBSERVATION,
             "state.health",
@@ -402,7 +399,7 @@ def _facts(threshold: Threshold) -> dict[str, Column]:
     flying, named = F.col("in_flight"), F.size("named")
     return {
         "observations": F.col("observations"),
-        "span_ms": milliseconds("since", "observed_at"),
+        "span_ms": milliseconds(F.col("since"), F.col("observed_at")),
         "known": F.size("known"),
         "lag": F.when(is_of_value, F.col("value")).otherwise(F.col("last.value")),
         "lag_before": F.col("first.value"),

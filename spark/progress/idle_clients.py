@@ -4,8 +4,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import inside
+from spark.columns import with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, of_users
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -36,7 +37,7 @@ def idle_clients(
         .groupBy(*GROUP_TOPIC_ID)
         .agg(
             F.max("strategy").alias("strategy"),
-            F.count(F.lit(1)).cast("int").alias("queues"),
+            F.count(F.lit(1)).cast("int").alias("assigned"),
             F.collect_set("expected_client_id").alias("expected"),
             F.flatten(F.collect_set("owners")).alias("holders"),
         )
@@ -46,22 +47,21 @@ def idle_clients(
     reported = F.col("subscriptions_source") == "client"
     return (
         clients.where(inside(window))
-        .withColumn("clients", F.size(F.collect_set("client_id").over(group)))
+        .transform(with_new, clients=F.size(F.collect_set("client_id").over(group)))
         .where(reported)
-        .withColumn("topic", F.explode(F.array_distinct("subscriptions.topic")))
+        .transform(with_new, topic=F.explode(F.array_distinct("subscriptions.topic")))
         .where(of_users(system_topics) & ~retry)
         .join(F.broadcast(of_topics), on=list(GROUP_TOPIC_ID), how="left")
-        .withColumns(
-            {
-                "is_assigned": F.some(F.col("queues").isNotNull()).over(group),
-                "holds": F.some(
-                    F.coalesce(F.array_contains("holders", F.col("client_id")), F.lit(False))
-                ).over(client),
-                "queues": F.coalesce("queues", F.lit(0)),
-            }
+        .transform(
+            with_new,
+            queues=F.coalesce("assigned", F.lit(0)),
+            is_assigned=F.some(F.col("assigned").isNotNull()).over(group),
+            holds=F.some(
+                F.coalesce(F.array_contains("holders", F.col("client_id")), F.lit(False))
+            ).over(client),
         )
-        .where("is_assigned AND NOT holds")
-        .withColumn("reason", _reason())
+        .where(F.col("is_assigned") & ~F.col("holds"))
+        .transform(with_new, reason=_reason())
         .select(*progress.IDLE_CLIENTS.column_names)
         .distinct()
     )

@@ -15,13 +15,7 @@ from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
-
-ACKNOWLEDGED, CHECKPOINTS, SERVED = "GROUP_ACK_NUMS", "GROUP_CK_NUMS", "GROUP_GET_NUMS"
-"""Counters of acknowledgements and renewals, of pops and renewals, and of messages handed out.
-
-A renewal is a change of a message's invisible time. `ChangeInvisibleTimeProcessor` counts it once
-as a checkpoint and once as an acknowledgement; `PopMessageProcessor` counts one checkpoint for each
-queue that a pop took messages of."""
+from tidemark.rocketmq.names import StatsName
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     if throughput is None:
         nothing = F.lit(None)
         return with_new(
-            groups, {"ack_tps": nothing.cast("double"), "acknowledged": nothing.cast("boolean")}
+            groups, ack_tps=nothing.cast("double"), acknowledged=nothing.cast("boolean")
         )
     of_minute = throughput.where(F.col("stats_window") == "minute")
     retry = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
@@ -65,14 +59,16 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
         return F.max(F.when(F.col("stats_name") == name, F.col(column)))
 
     by_topic = of_minute.groupBy(*GROUP_ID, F.col("topic").alias("counted_at")).agg(
-        counted(ACKNOWLEDGED, "tps").alias("acks"),
-        counted(CHECKPOINTS, "tps").alias("checkpoints"),
-        counted(SERVED, "tps").alias("served"),
+        counted(StatsName.ACKNOWLEDGED, "tps").alias("acks"),
+        counted(StatsName.CHECKPOINTS, "tps").alias("checkpoints"),
+        counted(StatsName.SERVED, "tps").alias("served"),
     )
     # Brokers count pops of retry topics as checkpoints of the topic itself.
     of_retries = (
         of_minute.where(
-            (F.col("stats_name") == SERVED) & F.col("topic").startswith(retry) & (F.col("tps") > 0)
+            (F.col("stats_name") == StatsName.SERVED)
+            & F.col("topic").startswith(retry)
+            & (F.col("tps") > 0)
         )
         .groupBy(*GROUP_ID)
         .agg(F.lit(True).alias("served_retries"))
@@ -85,16 +81,14 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     counts = ~F.coalesce(uncounted, F.lit(False))
     is_none = counts & ((F.col("acks") == 0) | ((least == 0) & handed_out_none))
     frame = (
-        with_new(groups, {"counted_at": F.when(is_lite(), parent).otherwise(F.col("topic"))})
+        with_new(groups, counted_at=F.when(is_lite(), parent).otherwise(F.col("topic")))
         .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
         .join(F.broadcast(of_retries), on=list(GROUP_ID), how="left")
     )
     return with_new(
         frame,
-        {
-            "ack_tps": F.when(F.col("acks").isNotNull() & (counts | (least > 0)), least),
-            "acknowledged": F.when(least > 0, F.lit(True)).when(is_none, F.lit(False)),
-        },
+        ack_tps=F.when(F.col("acks").isNotNull() & (counts | (least > 0)), least),
+        acknowledged=F.when(least > 0, F.lit(True)).when(is_none, F.lit(False)),
     )
 
 
@@ -136,20 +130,16 @@ def with_inflight(
     )
     return with_new(
         rows.join(F.broadcast(members), on=list(GROUP_ID), how="left"),
-        {
-            "inflight": F.coalesce(*(count for count, _ in named)),
-            "inflight_source": F.coalesce(
-                *(F.when(count.isNotNull(), source) for count, source in named)
-            ),
-            "inflight_witness": F.col("witnessed"),
-        },
+        inflight=F.coalesce(*(count for count, _ in named)),
+        inflight_source=F.coalesce(*(F.when(count.isNotNull(), source) for count, source in named)),
+        inflight_witness=F.col("witnessed"),
     )
 
 
 def _joined(groups: DataFrame, frame: DataFrame | str) -> DataFrame:
     """Join a witness's rows by group and topic; a name instead of rows adds that column as NULL."""
     if isinstance(frame, str):
-        return with_new(groups, {frame: F.lit(None).cast("bigint")})
+        return with_new(groups, **{frame: F.lit(None).cast("bigint")})
     return groups.join(F.broadcast(frame), on=list(GROUP_TOPIC_ID), how="left")
 
 
@@ -168,7 +158,7 @@ def _with_responding_endpoints(
     The sum of those that responded is no fact where another broker may hold messages in flight.
     """
     if metrics is None:
-        return with_new(groups, {"all_endpoints": F.lit(False)})
+        return with_new(groups, all_endpoints=F.lit(False))
     is_responding = metrics.select("snapshot_id", "broker").distinct()
     of_brokers = brokers.select("snapshot_id", "broker").distinct()
     unreachable = of_brokers.join(is_responding, on=["snapshot_id", "broker"], how="left_anti")
@@ -176,7 +166,7 @@ def _with_responding_endpoints(
         "snapshot_id", F.lit(True).alias("is_unreachable")
     ).distinct()
     frame = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
-    return with_new(frame, {"all_endpoints": F.col("is_unreachable").isNull()})
+    return with_new(frame, all_endpoints=F.col("is_unreachable").isNull())
 
 
 def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:

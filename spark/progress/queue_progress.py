@@ -139,7 +139,7 @@ def _with_cache(
     limit = f"client_id:string,limit:{LIMIT_TYPE},has_limit:boolean"
     kind = f"struct<observed_at:timestamp,messages:bigint,{limit}>"
     if client_queues is None:
-        return with_new(queues, {"cache": F.lit(None).cast(kind)})
+        return with_new(queues, cache=F.lit(None).cast(kind))
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
     report = F.struct(

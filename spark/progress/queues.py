@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import (
-    HASHED,
-    KEY_HASH,
-    at_least_zero,
-    inside,
-    milliseconds,
-    resolved,
-    with_base,
-    with_new,
-    with_previous,
-)
+from spark.columns import at_least_zero, milliseconds, with_base, with_new, with_previous
 from spark.progress.consume_modes import (
     POP,
     consume_kind,
@@ -51,6 +41,7 @@ from spark.progress.timeline import (
     without_skew,
 )
 from spark.progress.unknown_queues import SNAPSHOT_QUEUE, unreachable_queues
+from spark.tuning import KEY_HASH, by_queue, hashed, inside, resolved
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -138,7 +129,7 @@ def queues(
         queues that consumers cannot reach.
     """
     since = None if timeline is None else window
-    ours = by_our_clock(_by_queue(raw.queue_offsets), raw.brokers)
+    ours = by_our_clock(by_queue(raw.queue_offsets), raw.brokers)
     ends = with_source(ours, sources).select(
         *raw_tables.QUEUE_OFFSETS.column_names, "source", KEY_HASH
     )
@@ -146,7 +137,7 @@ def queues(
         _with_steps(ends, OBSERVED_QUEUE, settings, "max_offset", base="written_base"), since
     )
     read = _with_steps(
-        with_source(_by_queue(raw.consumer_offsets), sources),
+        with_source(by_queue(raw.consumer_offsets), sources),
         (KEY_HASH, *CONSUMED_QUEUE, "source"),
         settings,
         *("consumer_offset", "pull_offset"),
@@ -170,43 +161,29 @@ def queues(
         )
         .transform(
             with_new,
-            {
-                "sign_now": sign_now(),
-                "last_sign": last_sign(),
-                "first_unconsumed_at": without_skew("reported_unconsumed_at"),
-            },
+            sign_now=sign_now(),
+            last_sign=last_sign(),
+            first_unconsumed_at=without_skew("reported_unconsumed_at"),
         )
-        .transform(
-            with_new,
-            {"consume_mode": consume_mode(), "consume_mode_at": F.col("last_sign.at")},
-        )
-        .transform(with_new, {"consume_kind": consume_kind()})
-        .transform(with_new, {"ready_offset": ready_offset()})
+        .transform(with_new, consume_mode=consume_mode(), consume_mode_at=F.col("last_sign.at"))
+        .transform(with_new, consume_kind=consume_kind())
+        .transform(with_new, ready_offset=ready_offset())
     )
-    counted = resolved(joined).transform(with_new, _counts()).transform(with_new, _more_counts())
+    counted = (
+        resolved(joined).transform(with_new, **_counts()).transform(with_new, **_more_counts())
+    )
     now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
     grown = steps(ends, timeline, now, window)
     learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
     timed = with_times(resolved(counted), grown, learned)
-    rated = with_new(resolved(timed), rates_by_kind(rates(settings.longest_gap)))
+    rated = with_new(resolved(timed), **rates_by_kind(rates(settings.longest_gap)))
     return with_new(
         rated,
-        {
-            "drain_seconds": drain_seconds(),
-            "loss_in_seconds": _loss_in_seconds(),
-            "condition": _condition(),
-            "priority_rank": _priority_rank(),
-        },
+        drain_seconds=drain_seconds(),
+        loss_in_seconds=_loss_in_seconds(),
+        condition=_condition(),
+        priority_rank=_priority_rank(),
     ).select(*progress.QUEUES.column_names)
-
-
-def _by_queue(rows: DataFrame) -> DataFrame:
-    """Bring all rows of a queue into one partition.
-
-    Spark keeps them there for every window and join whose key holds these columns; otherwise it
-    exchanges all rows once more for each.
-    """
-    return rows.repartition(*QUEUE_ID)
 
 
 def _with_steps(
@@ -247,22 +224,20 @@ def _with_queues(
     if nearest is None:
         unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}
         of_window = written.where(inside(window)).select("snapshot_id", *QUEUE_ID, *_OF_QUEUES)
-        of_window = of_window.hint(HASHED)
-        frame = consumers.join(of_window, on=["snapshot_id", *QUEUE_ID], how="inner")
-        return with_new(frame, unknown)
+        frame = consumers.join(hashed(of_window), on=["snapshot_id", *QUEUE_ID], how="inner")
+        return with_new(frame, **unknown)
     ends = written.select(
-        F.col("snapshot_id").alias("nearest_id"),
-        F.col("observed_at").alias("queue_offsets_at"),
+        F.col("snapshot_id").alias("compared_id"),
+        F.col("observed_at").alias("compared_at"),
         *(*QUEUE_ID, *_OF_QUEUES),
-    ).hint(HASHED)
+    )
     of_files = F.col("read_from") == SnapshotSource.LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
     return (
-        placed.withColumn("nearest_id", F.coalesce("nearest_id", "snapshot_id"))
-        .join(ends, on=["nearest_id", *QUEUE_ID], how="left")
-        .where(of_files | F.col("queue_offsets_at").isNotNull())
-        .withColumn("queue_offsets_at", F.when(of_files, F.col("queue_offsets_at")))
-        .drop("nearest_id")
+        with_new(placed, compared_id=F.coalesce("nearest_id", "snapshot_id"))
+        .join(hashed(ends), on=["compared_id", *QUEUE_ID], how="left")
+        .where(of_files | F.col("compared_at").isNotNull())
+        .transform(with_new, queue_offsets_at=F.when(of_files, F.col("compared_at")))
     )
 
 
@@ -309,15 +284,11 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     never = F.when(is_enabled == "false", endless)
     known = with_new(
         brokers,
-        {
-            "forced_cleaning": F.coalesce(F.when(is_tiered, endless), never, ratio),
-            "kept_hours": F.when(is_tiered, of_tiers).otherwise(
-                F.col("retention_hours").cast("double")
-            ),
-            "never_pops": F.col("version").rlike(BEFORE_POP),
-            "pops_move_pulls": F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
-            "low_ids_first": F.lower(F.col("config")[LOW_IDS_FIRST]) == "false",
-        },
+        forced_cleaning=F.coalesce(F.when(is_tiered, endless), never, ratio),
+        kept_hours=F.when(is_tiered, of_tiers).otherwise(F.col("retention_hours").cast("double")),
+        never_pops=F.col("version").rlike(BEFORE_POP),
+        pops_move_pulls=F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
+        low_ids_first=F.lower(F.col("config")[LOW_IDS_FIRST]) == "false",
     )
     return known.groupBy("snapshot_id", "broker").agg(
         *(
@@ -372,7 +343,7 @@ def _loss_in_seconds() -> Column:
     ``diskMaxUsedSpaceRatio`` and that ratio it deletes only expired files, as it does at
     ``deleteWhen``: nothing changes for messages within the retention.
     """
-    age = milliseconds("consumer_at", F.col("observed_at")) / 1000
+    age = milliseconds(F.col("consumer_at"), F.col("observed_at")) / 1000
     # In floating point: the seconds of "for ever" do not fit into an int.
     left = F.col("kept_hours") * 3600 - age
     forced = F.coalesce("forced_cleaning", F.lit(HIGHEST_FORCED_CLEANING / 100))

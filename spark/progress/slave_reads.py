@@ -16,11 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, inside, milliseconds
+from spark.columns import SNAPSHOT, milliseconds, with_new
 from spark.progress.events import ONLY_OF_CLIENTS
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
+from tidemark.rocketmq.names import StatsName
 
 HISTORY = timedelta(hours=1)
 """Time in which an earlier count of the same broker is searched."""
@@ -50,7 +52,7 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
         The columns of `READER` and ``slave_tps, behind_ms, behind_bytes, likely_cause, evidence``.
     """
     served = (
-        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        stats.where((F.col("stats_name") == StatsName.SERVED) & (F.col("stats_window") == "minute"))
         .where((F.col("broker_id") > 0) & (F.col("tps") > 0))
         .groupBy(*READER)
         .agg(F.sum("tps").alias("slave_tps"))
@@ -62,10 +64,10 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
     return (
         served.join(F.broadcast(_masters(brokers)), on=["snapshot_id", "broker"], how="left")
         .join(waiting, on=list(READER), how="left")
-        .withColumn("behind_ms", milliseconds("at", "observed_at"))
-        .withColumn("behind_bytes", _behind_bytes())
-        .withColumn("likely_cause", _likely_cause())
-        .withColumn("evidence", _evidence())
+        .transform(with_new, behind_ms=milliseconds(F.col("at"), F.col("observed_at")))
+        .transform(with_new, behind_bytes=_behind_bytes())
+        .transform(with_new, likely_cause=_likely_cause())
+        .transform(with_new, evidence=_evidence())
         .select(*READER, "slave_tps", "behind_ms", "behind_bytes", "likely_cause", "evidence")
     )
 
@@ -89,11 +91,10 @@ def slave_read_events(
     counts = (
         stats.select(*SNAPSHOT, "broker")
         .distinct()
-        .withColumns(
-            {
-                "previous_snapshot_id": F.lag("snapshot_id").over(order),
-                "previous_at": F.lag("observed_at").over(order),
-            }
+        .transform(
+            with_new,
+            previous_snapshot_id=F.lag("snapshot_id").over(order),
+            previous_at=F.lag("observed_at").over(order),
         )
     )
     served = slave_reads(stats, brokers, queues)
@@ -109,9 +110,9 @@ def slave_read_events(
     return (
         served.join(counts.where(inside(window)), on=["snapshot_id", "broker"])
         .join(before, on=["previous_snapshot_id", *READER[1:]], how="left")
-        .where("was IS NULL")
-        .withColumns({name: F.lit(None).cast(kind) for name, kind in unknown.items()})
-        .withColumn("kind", F.lit(EventKind.SERVED_BY_SLAVE))
+        .where(F.col("was").isNull())
+        .transform(with_new, **{name: F.lit(None).cast(kind) for name, kind in unknown.items()})
+        .transform(with_new, kind=F.lit(EventKind.SERVED_BY_SLAVE))
         .select(*progress.EVENTS.column_names)
     )
 
@@ -119,7 +120,7 @@ def slave_read_events(
 def _masters(brokers: DataFrame) -> DataFrame:
     """Return one row per snapshot and broker group that holds its master."""
     percent = F.col("config")["accessMessageInMemoryMaxRatio"].try_cast("int")
-    return brokers.where("broker_id = 0").select(
+    return brokers.where(F.col("broker_id") == 0).select(
         "snapshot_id",
         "broker",
         "observed_at",
@@ -134,7 +135,9 @@ def _masters(brokers: DataFrame) -> DataFrame:
 
 def _behind_bytes() -> Column:
     stored = F.col("commit_log_max_offset") - F.col("commit_log_min_offset")
-    share = F.try_divide(F.col("behind_ms"), milliseconds("earliest_stored_at", "observed_at"))
+    share = F.try_divide(
+        F.col("behind_ms"), milliseconds(F.col("earliest_stored_at"), F.col("observed_at"))
+    )
     share = F.when(share > 1, F.lit(1.0)).otherwise(share)
     return F.when(F.col("behind_ms") >= 0, (stored * share).cast("bigint"))
 

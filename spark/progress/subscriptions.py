@@ -9,8 +9,9 @@ report one subscription for the whole group; only members report their own
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import inside
+from spark.columns import with_new
 from spark.progress.keys import GROUP
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.rocketmq import names
@@ -46,8 +47,8 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
     return (
         clients.where(inside(window))
         .dropna(subset=[*GROUP, "client_id"])
-        .withColumn("reports", F.coalesce(reports, F.lit(False)))
-        .withColumn("reported", F.when(F.col("reports"), reported))
+        .transform(with_new, reports=F.coalesce(reports, F.lit(False)))
+        .transform(with_new, reported=F.when(F.col("reports"), reported))
         .groupBy(*GROUP)
         .agg(
             F.some("reports").alias("one_reports"),
@@ -60,15 +61,14 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
             ),
             F.array_sort(F.collect_set(_evidence())).alias("evidence"),
         )
-        .where("one_reports")
-        .withColumn("differences", F.array_compact(_differences()))
-        .withColumns(
-            {
-                "difference": F.get("differences", F.lit(0)),
-                "consistent": F.when(F.size("differences") > 0, F.lit(False)).when(
-                    F.col("all_report"), F.lit(True)
-                ),
-            }
+        .where(F.col("one_reports"))
+        .transform(with_new, differences=F.array_compact(_differences()))
+        .transform(
+            with_new,
+            difference=F.get("differences", F.lit(0)),
+            consistent=F.when(F.size("differences") > 0, F.lit(False)).when(
+                F.col("all_report"), F.lit(True)
+            ),
         )
         .select(*progress.SUBSCRIPTIONS.column_names)
     )

@@ -13,11 +13,13 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, inside, milliseconds, steady_sum
+from spark.columns import SNAPSHOT, milliseconds, steady_sum, with_new
 from spark.progress.slave_reads import slave_reads
+from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.planning.observation_steps import STATS_WINDOWS
+from tidemark.rocketmq.names import StatsName
 
 RATES = ("produce_tps", "consume_tps", "pull_tps")
 
@@ -47,7 +49,7 @@ def rates(longest_gap: timedelta) -> dict[str, Column]:
 
 def _rate(offset: str, base: str, at: Column, longest_gap: timedelta) -> Column:
     """Return messages per second since a base; NULL over a long gap, or where the offset fell."""
-    seconds = milliseconds(f"{base}.observed_at", at) / 1000
+    seconds = milliseconds(F.col(f"{base}.observed_at"), at) / 1000
     now, before = F.col(offset), F.col(f"{base}.{offset}")
     # The previous observation may lie between: then it must not be lower than the base either.
     previous = F.coalesce(f"previous_{offset}", before)
@@ -70,9 +72,6 @@ def drain_seconds() -> Column:
     seconds = F.when(readable == 0, F.lit(0.0)).when(drains, readable / gain)
     return F.when(~F.coalesce("lag_is_lower_bound", F.lit(False)), seconds)
 
-
-WRITTEN = "TOPIC_PUT_NUMS"
-SERVED = "GROUP_GET_NUMS"
 
 COUNTER = ("stats_name", "stats_key", "stats_window")
 INSTANT = ("observed_at", "cluster")
@@ -114,7 +113,7 @@ def throughput(
         _counted(counted)
         .join(moved, on=["snapshot_id", *COUNTER], how="left")
         .join(_reasons(slave_reads(counted, brokers, queues)), on=list(_REASON), how="left")
-        .withColumn("tps_observed", F.col("moved") / seconds())
+        .transform(with_new, tps_observed=F.col("moved") / seconds())
         .select(*progress.THROUGHPUT.column_names)
     )
 
@@ -127,7 +126,7 @@ def _reasons(served: DataFrame) -> DataFrame:
     key = F.concat_ws("@", "topic", "consumer_group")
     order = F.struct(F.col("behind_bytes"), F.col("behind_ms"), F.col("broker"))
     return served.groupBy(
-        "snapshot_id", F.lit(SERVED).alias("stats_name"), key.alias("stats_key")
+        "snapshot_id", F.lit(StatsName.SERVED).alias("stats_name"), key.alias("stats_key")
     ).agg(
         F.max_by(F.concat_ws(": ", "likely_cause", "evidence"), order).alias("slaves_serve_because")
     )
@@ -165,7 +164,7 @@ def _counted(stats: DataFrame) -> DataFrame:
             F.try_sum(count).alias("sum"),
             F.try_divide(counted, steady_sum(calls)).alias("avgpt"),
         )
-        .withColumn("served_by_replicas", F.try_divide("tps_replicas", "tps"))
+        .transform(with_new, served_by_replicas=F.try_divide("tps_replicas", "tps"))
     )
 
 
@@ -193,7 +192,7 @@ def _plausible(name: str) -> Column:
 def _written(queue_offsets: DataFrame) -> DataFrame:
     return queue_offsets.select(
         "snapshot_id",
-        F.lit(WRITTEN).alias("stats_name"),
+        F.lit(StatsName.WRITTEN).alias("stats_name"),
         F.col("topic").alias("stats_key"),
         *QUEUE,
         F.col("max_offset").alias("first_choice"),
@@ -205,7 +204,7 @@ def _served(queues: DataFrame) -> DataFrame:
     """Return pull and consumer offsets of clustering groups, the only ones with such counters."""
     return queues.where(F.col("offset_store") == "broker").select(
         "snapshot_id",
-        F.lit(SERVED).alias("stats_name"),
+        F.lit(StatsName.SERVED).alias("stats_name"),
         F.concat_ws("@", "topic", "consumer_group").alias("stats_key"),
         *QUEUE,
         F.col("pull_offset").alias("first_choice"),
@@ -228,7 +227,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
             *[F.struct(F.col(of).alias("id"), F.lit(at).alias("at")) for at, of in roles.items()]
         )
     )
-    marks = starts.withColumn("role", role).select(
+    marks = with_new(starts, role=role).select(
         F.col("role.id").alias("snapshot_id"),
         "broker",
         F.col("snapshot_id").alias("ends_in"),
@@ -253,7 +252,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     seen = F.coalesce(*(f"{name}_{at}" for name in choices for at in roles)).isNotNull()
     return (
         observed.where(seen)
-        .withColumn("step", F.when(_all_known("first_choice"), first).otherwise(second))
+        .transform(with_new, step=F.when(_all_known("first_choice"), first).otherwise(second))
         .groupBy(F.col("ends_in").alias("snapshot_id"), *COUNTER)
         .agg(F.when(F.every(F.col("step").isNotNull()), steady_sum(F.col("step"))).alias("moved"))
     )

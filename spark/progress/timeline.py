@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import KEY_HASH, QUEUE, inside, is_before, with_key_hash, with_new
+from spark.columns import QUEUE, with_new
+from spark.tuning import FEW_OFFSETS, KEY_HASH, inside, is_before, with_key_hash
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
@@ -35,9 +36,10 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     rows = with_key_hash(rows, *QUEUE)
     if sources is None:
         none = F.lit(None).cast("bigint")
-        return with_new(rows, {"source": F.lit(SnapshotSource.REMOTE), "staleness_ms": none})
-    frame = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
-    return frame.withColumn("source", F.coalesce("source", F.lit(SnapshotSource.REMOTE)))
+        return with_new(rows, source=F.lit(SnapshotSource.REMOTE), staleness_ms=none)
+    stated = sources.select("snapshot_id", F.col("source").alias("stated_source"), "staleness_ms")
+    frame = rows.join(F.broadcast(stated), on="snapshot_id", how="left")
+    return with_new(frame, source=F.coalesce("stated_source", F.lit(SnapshotSource.REMOTE)))
 
 
 def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
@@ -70,9 +72,6 @@ def without_skew(instant: str) -> Column:
 
 RUN = (*OBSERVED_QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
-
-FEW_OFFSETS = 16
-"""Largest number of offsets of a queue that are searched one by one in its history."""
 
 _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
 
@@ -119,8 +118,8 @@ def thinned(history: DataFrame, step: timedelta = DEFAULT_HISTORY.thinned_step) 
     highest = F.max("max_offset").over(SparkWindow.partitionBy(*RUN, span))
     return (
         _as_observations(history)
-        .withColumn("run", F.count_if(_begins_run()).over(order))
-        .withColumn("hidden_fall", _fell() & (highest >= F.col("before.max_offset")))
+        .transform(with_new, run=F.count_if(_begins_run()).over(order))
+        .transform(with_new, hidden_fall=_fell() & (highest >= F.col("before.max_offset")))
         .groupBy(*RUN, span.alias("span"), F.coalesce("hidden_fall", F.lit(False)))
         .agg(
             F.max_by("max_offset", at).alias("max_offset"),
@@ -152,15 +151,15 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
     known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
     seen = {"before": F.last(known, ignorenulls=True).over(earlier)}
     if since is None:
-        rows = with_new(queue_offsets, seen)
+        rows = with_new(queue_offsets, **seen)
     else:
         last_before = F.max(_known_before(since)).over(whole)
         rows = (
-            with_new(queue_offsets, {"any_before": seen["before"], "last_before": last_before})
+            with_new(queue_offsets, any_before=seen["before"], last_before=last_before)
             .where(inside(since) | (F.col("observed_at") >= F.col("last_before")))
-            .transform(with_new, {"before": F.when(inside(since), F.col("any_before"))})
+            .transform(with_new, before=F.when(inside(since), F.col("any_before")))
         )
-    return with_new(rows, {"run": F.count_if(_fell()).over(order)})
+    return with_new(rows, run=F.count_if(_fell()).over(order))
 
 
 def _known_before(window: Window) -> Column:

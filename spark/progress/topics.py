@@ -11,14 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import (
-    KEY_HASH,
     QUEUE,
     SNAPSHOT,
-    inside,
     reaching_back,
     steady_sum,
     with_base,
-    with_key_hash,
     with_new,
     with_previous,
 )
@@ -27,6 +24,7 @@ from spark.progress.keys import topic_of_users
 from spark.progress.queues import RawFrames
 from spark.progress.throughput import rates
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
+from spark.tuning import KEY_HASH, inside, with_key_hash
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -88,7 +86,7 @@ def topics(
     of_groups = _queues_of_groups(ends, timeline, hour_before, window, settings.longest_gap)
     return (
         configured.join(measured, on=list(BROKER_TOPIC), how="full")
-        .transform(with_new, _unreadable())
+        .transform(with_new, **_unreadable())
         .unionByName(of_groups, allowMissingColumns=True)
         .unionByName(_on_unreachable_brokers(raw.topics, unreachable), allowMissingColumns=True)
         .unionByName(_quarantined(listed, measured, window), allowMissingColumns=True)
@@ -110,7 +108,7 @@ def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataF
         "written_base",
         "max_offset",
     )
-    observed = with_new(stepped, {"queue_offsets_at": F.col("observed_at")}).where(inside(window))
+    observed = with_new(stepped, queue_offsets_at=F.col("observed_at")).where(inside(window))
     newest = F.least("newest_stored_at", "observed_at")
     return observed.select(
         *BROKER_TOPIC,
@@ -163,17 +161,17 @@ def _queues_of_groups(
         "consumer_offset": F.col("min_offset"),
         "pull_offset": F.lit(None).cast("bigint"),
     }
-    read = with_new(ends, reader)
+    read = with_new(ends, **reader)
     readers = read.where(inside(window)).select(*QUEUE, *reader)
     grown = steps(ends, before, readers, window)
     rows = observations(read, window).where(inside(window))
-    dated = with_times(with_new(rows, _as_counts()), grown)
+    dated = with_times(with_new(rows, **_as_counts()), grown)
     added = _added(dated, timeline, longest_gap)
     is_unknown = F.col("readable_lag").isNull() | (
         (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()
     )
     return added.join(
-        F.broadcast(hour_before.withColumn("was_observed", F.lit(True))),
+        F.broadcast(with_new(hour_before, was_observed=F.lit(True))),
         on=["snapshot_id", "broker"],
         how="left",
     ).select(
@@ -224,7 +222,7 @@ def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> Data
     is_within = begun.isNull() | (F.unix_millis("observed_at") - F.unix_millis(begun) <= gap)
     total = F.coalesce(F.sum("growth").over(of_hour), F.lit(0))
     mixed = rows.unionByName(grown, allowMissingColumns=True)
-    frame = with_new(mixed, {"added": F.when(is_within, total)})
+    frame = with_new(mixed, added=F.when(is_within, total))
     return frame.where(F.col("snapshot_id").isNotNull())
 
 
@@ -250,7 +248,7 @@ def _quarantined(listed: DataFrame | None, measured: DataFrame, window: Window) 
 def _with_timing(topics: DataFrame, metrics: DataFrame | None) -> DataFrame:
     """Add ``timing_messages``, NULL where the endpoints of not all of its brokers were read."""
     if metrics is None:
-        return with_new(topics, {"timing_messages": F.lit(None).cast("bigint")})
+        return with_new(topics, timing_messages=F.lit(None).cast("bigint"))
     reported = metrics.groupBy("snapshot_id", "topic").agg(
         F.try_sum("timing_messages").alias("timing"),
         F.count_distinct(F.when(F.col("timing_messages").isNotNull(), F.col("broker"))).alias(
@@ -259,7 +257,7 @@ def _with_timing(topics: DataFrame, metrics: DataFrame | None) -> DataFrame:
     )
     is_known = F.col("endpoints") == F.col("brokers")
     return topics.join(F.broadcast(reported), on=["snapshot_id", "topic"], how="left").transform(
-        with_new, {"timing_messages": F.when(is_known, F.col("timing"))}
+        with_new, timing_messages=F.when(is_known, F.col("timing"))
     )
 
 

@@ -64,7 +64,7 @@ def unreachable_messages(
     beyond = known.where(is_beyond()).select(*SNAPSHOT_QUEUE, "min_offset", "max_offset")
     until = F.least("consumer_offset", "max_offset")
     of_groups = (
-        consumer_offsets.where("offset_store = 'broker'")
+        consumer_offsets.where(F.col("offset_store") == "broker")
         .join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="inner")
         .groupBy("snapshot_id", "topic", "consumer_group")
         .agg(

@@ -8,13 +8,14 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from spark.columns import inside, stored_in, with_previous
+from spark.columns import with_previous
 from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.keys import CONSUMED_QUEUE
 from spark.progress.queues import queues
 from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
 from spark.session.configuration import COMPILED, INTERPRETED
+from spark.tuning import inside, stored_in
 from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 from tidemark.lake.catalog import Lake

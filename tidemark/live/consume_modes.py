@@ -126,7 +126,7 @@ class ConsumeModes:
             seen.setdefault(pair, set()).add(mode)
         retries = {row.topic for row in snapshot.topics if row.kind == names.TopicKind.POP_RETRY}
         for row in snapshot.broker_stats:
-            is_sign = row.stats_name in ("GROUP_ACK_NUMS", "GROUP_CK_NUMS") and row.sum
+            is_sign = row.stats_name in names.POP_COUNTERS and row.sum
             if is_sign and row.consumer_group and row.topic:
                 seen.setdefault((row.consumer_group, row.topic), set()).add(POP)
         versions = {row.broker: row.version for row in snapshot.brokers if row.version}

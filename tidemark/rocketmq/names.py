@@ -87,6 +87,24 @@ class TopicKind(StrEnum):
     LMQ = "lmq"
 
 
+class StatsName(StrEnum):
+    """Names of brokers' counters that computations use; values of ``raw.broker_stats.stats_name``.
+
+    A renewal is a change of a message's invisible time. `ChangeInvisibleTimeProcessor` counts it
+    once as a checkpoint and once as an acknowledgement; `PopMessageProcessor` counts one checkpoint
+    for each queue that a pop took messages of.
+    """
+
+    WRITTEN = "TOPIC_PUT_NUMS"
+    SERVED = "GROUP_GET_NUMS"
+    ACKNOWLEDGED = "GROUP_ACK_NUMS"
+    CHECKPOINTS = "GROUP_CK_NUMS"
+
+
+POP_COUNTERS = (StatsName.ACKNOWLEDGED, StatsName.CHECKPOINTS)
+"""Counters of groups that pop; no other group has them."""
+
+
 def topic_kind(
     topic: str,
     *,

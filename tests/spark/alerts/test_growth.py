@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark.alerts.group_features import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
-from spark.columns import inside
+from spark.tuning import inside
 from tests.support.table_rows import minute, minutes, snapshot_id
 from tidemark.lake.clocks import Window
 from tidemark.planning.history import LoadedSnapshot, complete_before

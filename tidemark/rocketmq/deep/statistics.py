@@ -12,16 +12,20 @@ from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.deep_requests import WINDOWS, Stats
 from tidemark.rocketmq.admin.pop import POP_SINCE
 from tidemark.rocketmq.deep.master_reader import chosen
-from tidemark.rocketmq.names import TopicKind, is_system_group, version_order
+from tidemark.rocketmq.names import (
+    POP_COUNTERS,
+    StatsName,
+    TopicKind,
+    is_system_group,
+    version_order,
+)
 from tidemark.rocketmq.records import BrokerStats, Snapshot
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
 
-TOPIC_STATS = ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE")
-SERVED = "GROUP_GET_NUMS"
-GROUP_STATS = (SERVED, "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS")
-POP_STATS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
+TOPIC_STATS = (StatsName.WRITTEN, "TOPIC_PUT_SIZE")
+GROUP_STATS = (StatsName.SERVED, "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS")
 LATENCY = "GROUP_GET_LATENCY"
 
 AT_ONCE = 16
@@ -107,7 +111,7 @@ class CounterSubjects:
 
 def names_of_pairs(version: str | None) -> tuple[str, ...]:
     """Return the counters that a broker has of a group on a topic, but latencies."""
-    return GROUP_STATS + (POP_STATS if version_order(version) >= POP_SINCE else ())
+    return GROUP_STATS + (POP_COUNTERS if version_order(version) >= POP_SINCE else ())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,7 +162,7 @@ class StatsReader:
             broker_stats = await deep_requests.broker_stats(
                 self.client, self.reading.address, counter.name, counter.key
             )
-            if counter.name == SERVED and broker_stats:
+            if counter.name == StatsName.SERVED and broker_stats:
                 self._served.add(counter.key)
             self.rows += [
                 self._row(counter, *entry) for entry in (broker_stats or NO_COUNTS).items()

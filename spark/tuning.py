@@ -1,0 +1,134 @@
+"""Tuning: the phrases by which Spark computes the same rows faster.
+
+A computation states its rule and takes from here how Spark gets through it. Every phrase has its
+reason, and ``docs/adr/0016-warm-engine.md`` the profile behind most of them. Without one of these
+phrases the rows stay the same, and only the time changes.
+"""
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.lake.clocks import Window
+
+KEY_HASH = "key_hash"
+"""Column of `with_key_hash`."""
+
+FEW_OFFSETS = 16
+"""Largest number of offsets of a queue that are searched one by one in its history."""
+
+_TIME_BITS = 44
+"""Enough for milliseconds of 500 years, below the bits of a rank; see `largest_of_first_rank`."""
+
+_RANKS = 1 << 15
+"""More than the queues of a topic on one broker, of which a rank is the place."""
+
+
+# Where rows are, and by what they are sorted.
+
+
+def by_queue(rows: DataFrame) -> DataFrame:
+    """Bring all rows of a queue into one partition.
+
+    Spark keeps them there for every window and join whose key holds these columns; otherwise it
+    exchanges all rows once more for each.
+    """
+    return rows.repartition("broker", "topic", "queue_id")
+
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """Return the smaller side of a join, to be joined by a hash table of each partition.
+
+    A sort of both sides takes longer than the computation after it.
+    """
+    return rows.hint("shuffle_hash")
+
+
+def with_key_hash(rows: DataFrame, *key: str) -> DataFrame:
+    """Add ``key_hash``, which goes before the key where Spark sorts rows by it.
+
+    Spark compares the first eight bytes of the first column, and whole rows only where those are
+    equal. A window has few clusters, and names begin alike; hashes differ.
+    """
+    return rows.select("*", F.xxhash64(*key).alias(KEY_HASH))
+
+
+# When a plan is resolved.
+
+
+def resolved(rows: DataFrame, column: str = "snapshot_id") -> DataFrame:
+    """Return the same rows, whose plan a Spark Connect server resolves once, here.
+
+    The server resolves a plan with functions level by level and visits all other levels each time,
+    so two halves take half of the time. ``withColumns`` makes it resolve the plan so far. A tick of
+    16,000 group queues takes 9.4 s with it in front of a writer, and 10.0 s without.
+
+    Args:
+        rows: any rows.
+        column: one of their columns.
+    """
+    return rows.withColumns({column: F.col(column)})
+
+
+# Instants of a run in conditions. Two things matter: whether the source of rows selects its files
+# by the condition, and whether every run generates the same code.
+
+
+def timestamp(instant: datetime) -> Column:
+    """Return an instant as a column.
+
+    As a text with a cast: for a datetime literal pyspark requests the preferred timestamp type from
+    a remote engine each time, a round trip for each of the hundreds in a tick.
+    """
+    return F.lit(instant.isoformat()).cast("timestamp")
+
+
+def is_before(moment: datetime, instant: str = "observed_at") -> Column:
+    """Return whether an instant lies before a moment; true of an unknown instant.
+
+    The comparison is between structs of one field. Spark writes a bare moment as a number into the
+    code it generates, so every tick would generate, compile and warm up its own code. Generated
+    code contains only a reference to a struct.
+    """
+    return F.struct(F.col(instant).alias("at")) < F.struct(timestamp(moment).alias("at"))
+
+
+def inside(window: Window, instant: str = "observed_at") -> Column:
+    """Return whether an instant lies in the window.
+
+    Data sources cannot use this condition to select files; see `stored_in`.
+    """
+    return ~is_before(window.start, instant) & is_before(window.end, instant)
+
+
+def stored_in(window: Window, instant: str = "observed_at") -> Column:
+    """Return whether an instant lies in the window, in a form by which data sources select files.
+
+    For a window of whole hours the selection of files is exact, and no row is filtered.
+    """
+    at = F.col(instant)
+    return (at >= timestamp(window.start)) & (at < timestamp(window.end))
+
+
+# Aggregates. For one that keeps a text or a struct Spark sorts all rows; it hashes rows for one
+# that keeps a number, or collects.
+
+
+def least_struct(value: Column) -> Column:
+    """Aggregate the least struct; NULL where there is none."""
+    return F.array_min(F.collect_list(value))
+
+
+def largest_of_first_rank(value: Column, rank: Column) -> Column:
+    """Aggregate the largest value among the rows of the lowest rank.
+
+    Rank and value are one number.
+
+    Args:
+        value: milliseconds, not negative; NULL does not count.
+        rank: from 0 on; rows without one come after all others.
+    """
+    place = F.coalesce(F.lit(_RANKS) - rank.cast("bigint"), F.lit(0).cast("bigint"))
+    ordered = F.max(F.shiftleft(place, _TIME_BITS) + value)
+    return ordered.bitwiseAND(F.lit((1 << _TIME_BITS) - 1))
