@@ -53,20 +53,18 @@ class Added:
 
     @classmethod
     def named(cls, **columns: Column) -> list[Column]:
-        """Return the declared columns under their names, for a selection or an aggregation.
+        """Return declared columns under their names, for a selection or an aggregation.
 
         Raises:
-            TypeError: the columns are not exactly the declared ones.
+            TypeError: one of the columns is not declared.
         """
-        declared = cls.types()
-        if columns.keys() != declared.keys():
-            differing = sorted(columns.keys() ^ declared.keys())
-            raise TypeError(f"{cls.__name__} declares other columns: {', '.join(differing)}")
-        return [columns[name].alias(name) for name in declared]
+        if undeclared := columns.keys() - cls.types().keys():
+            raise TypeError(f"{cls.__name__} does not declare {', '.join(sorted(undeclared))}")
+        return [value.alias(name) for name, value in columns.items()]
 
     @classmethod
     def to(cls, frame: DataFrame, **columns: Column) -> DataFrame:
-        """Add the declared columns to a frame that has none of them; see `with_new`."""
+        """Add declared columns to a frame that does not have them yet; see `with_new`."""
         return frame.select("*", *cls.named(**columns))
 
     @classmethod

@@ -8,12 +8,53 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import QUEUE, at_least_zero, milliseconds, with_new
-from spark.progress.timeline import RUN
+from spark.columns import QUEUE, Added, at_least_zero, column, milliseconds, with_new
+from spark.progress.timeline import RUN, Growth, Steps
 from spark.tuning import KEY_HASH, is_before
 from tidemark.lake.clocks import Window
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
+
+STORE_TIME = "struct<rank:int,order:bigint,at:timestamp,source:string,error_ms:bigint>"
+"""Type of a store time that is compared with others of its message; see `_store_time`."""
+
+_HISTORY = "struct<at:timestamp,source:string,error_ms:bigint>"
+
+
+class Reading(Added):
+    """Columns of a consumer's row that `with_times` needs, besides those of ``progress.queues``."""
+
+    read_from = column("string", "the source of the consumer's offsets")
+    ready_offset = column("bigint", "offset after which messages wait to be handed out, if known")
+    first_unconsumed_at = column("timestamp", "store time at the consumer offset, by a broker")
+
+
+class Waiting(Added):
+    """The two messages of a row whose store times are needed, by offset."""
+
+    first = column("bigint", "the first readable message; NULL where none is left")
+    next = column("bigint", "the next message to be handed out; NULL where none is left")
+
+
+class Learned(Added):
+    """Columns of `learned_before`, which rows of the window do not have."""
+
+    earlier_first = column(STORE_TIME, "store time of the first readable message, known before")
+    earlier_next = column(STORE_TIME, "store time of the next message to hand out, known before")
+    is_earlier = column("boolean", "true of a row of an earlier observation, NULL of the window's")
+
+
+class Dated(Added):
+    """Store times of the two messages, from a first guess to the best that is known."""
+
+    above_first = column(Steps.types()["step"], "the step that holds the first message")
+    above_next = column(Steps.types()["step"], "the step that holds the next message")
+    of_first = column(_HISTORY, "store time of the first message by its step")
+    of_next = column(_HISTORY, "store time of the next message by its step")
+    own_first = column(STORE_TIME, "the same by this observation alone")
+    known_first = column(STORE_TIME, "the best of this and earlier observations")
+    own_next = column(STORE_TIME, "as `own_first`, of the next message")
+    known_next = column(STORE_TIME, "as `known_first`, of the next message")
 
 
 def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = None) -> DataFrame:
@@ -31,12 +72,14 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
         The rows with the time columns of `tidemark.lake.tables.progress.QUEUES`.
     """
     return (
-        _with_store_times(with_new(rows, **_offsets_to_date()), grown, learned)
-        .transform(with_new, own_first=_store_time(*_first_by_itself()))
-        .transform(with_new, known_first=_best("first"))
-        .transform(with_new, own_next=_store_time(*_next_by_itself()))
-        .transform(with_new, known_next=_best("next"))
-        .where(F.col("is_earlier").isNull())
+        _with_store_times(_with_offsets_to_date(rows), grown, learned)
+        .transform(Dated.to, own_first=_store_time(*_first_by_itself()))
+        .transform(
+            Dated.to, known_first=_best(Waiting.first, Learned.earlier_first, Dated.own_first)
+        )
+        .transform(Dated.to, own_next=_store_time(*_next_by_itself()))
+        .transform(Dated.to, known_next=_best(Waiting.next, Learned.earlier_next, Dated.own_next))
+        .where(Learned.is_earlier.isNull())
         .transform(with_new, **_instants())
         .transform(with_new, **_delay())
         .transform(with_new, **(_spans() | _ready_delay()))
@@ -69,13 +112,17 @@ def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
     return earlier.where(is_before(window.start)).select(
         *(KEY_HASH, *QUEUE, "consumer_group", "client_id", "observed_at"),
         queue_source.alias("source"),
-        F.col("source").alias("read_from"),
-        F.lit(0).cast("bigint").alias("run"),
-        F.when(is_waiting, first).alias("first"),
-        F.when(is_available, F.col("max_offset") - F.col("available")).alias("next"),
-        F.when(is_waiting, known_first).alias("earlier_first"),
-        F.when(is_available, known_next).alias("earlier_next"),
-        F.lit(True).alias("is_earlier"),
+        *Reading.named(read_from=F.col("source")),
+        *Growth.named(run=F.lit(0).cast("bigint")),
+        *Waiting.named(
+            first=F.when(is_waiting, first),
+            next=F.when(is_available, F.col("max_offset") - F.col("available")),
+        ),
+        *Learned.named(
+            earlier_first=F.when(is_waiting, known_first),
+            earlier_next=F.when(is_available, known_next),
+            is_earlier=F.lit(True),
+        ),
     )
 
 
@@ -109,26 +156,32 @@ def _store_time(at: Column, source: Column, error_ms: Column) -> Column:
     )
 
 
-def _best(offset: str) -> Column:
-    """Return the best store time of a message from this and earlier observations."""
-    message = (*RUN, "consumer_group", "client_id", "read_from", offset)
+def _best(offset: Column, earlier: Column, own: Column) -> Column:
+    """Return the best store time of a message from this and earlier observations.
+
+    Args:
+        offset: the offset of the message.
+        earlier: its store time where the row is one of `learned_before`.
+        own: its store time by the row's observation alone.
+    """
+    message = (*RUN, "consumer_group", "client_id", Reading.read_from, offset)
     waiting = SparkWindow.partitionBy(*message).orderBy("observed_at")
     until_now = waiting.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
-    known = F.coalesce(f"earlier_{offset}", f"own_{offset}")
-    return F.when(F.col(offset).isNotNull(), F.min(known).over(until_now))
+    known = F.coalesce(earlier, own)
+    return F.when(offset.isNotNull(), F.min(known).over(until_now))
 
 
-def _offsets_to_date() -> dict[str, Column]:
-    """Return the offsets of the first readable message and of the next to be pulled."""
+def _with_offsets_to_date(rows: DataFrame) -> DataFrame:
     first = F.greatest("consumer_offset", "min_offset")
-    return {
-        "first": F.when(F.col("readable_lag") > 0, first),
-        "next": F.when(F.col("available") > 0, F.col("ready_offset")),
-    }
+    return Waiting.to(
+        rows,
+        first=F.when(F.col("readable_lag") > 0, first),
+        next=F.when(F.col("available") > 0, Reading.ready_offset),
+    )
 
 
 def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None) -> DataFrame:
-    """Add ``of_first`` and ``of_next``: store time, source and error of the two messages.
+    """Add the store times of the two messages by the steps that hold them.
 
     Rows and steps are sorted together by offset, and each row takes the next step above it. Both
     sorts share their partitions, and no row is multiplied.
@@ -138,47 +191,49 @@ def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | No
     """
     mixed = rows.unionByName(grown, allowMissingColumns=True)
     if learned is None:
-        unknown = F.when(F.lit(False), _store_time(F.col("observed_at"), F.lit(""), F.lit(0)))
-        none = {name: unknown for name in ("earlier_first", "earlier_next")}
-        mixed = with_new(mixed, **(none | {"is_earlier": F.lit(None).cast("boolean")}))
+        mixed = Learned.to(mixed, **Learned.unknown())
     else:
         mixed = mixed.unionByName(learned, allowMissingColumns=True)
-    above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
-    store_times = {
-        "of_first": _stored("above_first", F.col("first"), F.col("observed_at")),
-        "of_next": _stored("above_next", F.col("next"), F.col("observed_at")),
-    }
-    dated = with_new(mixed, **above).where(F.col("step").isNull())
-    return with_new(dated, **store_times)
+    return (
+        Dated.to(
+            mixed, above_first=_step_above(Waiting.first), above_next=_step_above(Waiting.next)
+        )
+        .where(Steps.step.isNull())
+        .transform(
+            Dated.to,
+            of_first=_stored(Dated.above_first, Waiting.first, F.col("observed_at")),
+            of_next=_stored(Dated.above_next, Waiting.next, F.col("observed_at")),
+        )
+    )
 
 
-def _step_above(offset: str) -> Column:
+def _step_above(offset: Column) -> Column:
     """Return the first step above an offset: the one with the smallest ``max_offset``."""
-    position = F.coalesce(F.col("step.max_offset"), F.col(offset))
+    position = F.coalesce(Steps.step["max_offset"], offset)
     order = SparkWindow.partitionBy(*RUN).orderBy(
         position.desc(),
         # At the same position the row comes first: the step to m does not contain message m.
-        F.col("step").isNotNull(),
+        Steps.step.isNotNull(),
         # The observation before a window is in the raw rows, where it seems to be the first ever,
         # and in the timeline, whose step has the observation before it.
-        F.col("step.before").isNotNull(),
-        F.col("step.observed_at").desc(),
+        Steps.step["before"].isNotNull(),
+        Steps.step["observed_at"].desc(),
     )
     above = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
-    return F.last("step", ignorenulls=True).over(above)
+    return F.last(Steps.step, ignorenulls=True).over(above)
 
 
-def _stored(step: str, offset: Column, now: Column) -> Column:
+def _stored(step: Column, offset: Column, now: Column) -> Column:
     """Return ``at``, ``source`` and ``error_ms`` of the message at an offset, from its step.
 
     The contract's ``m0, t0``, ``m1, t1`` and ``s1``, instants in microseconds.
     """
-    m1, t1 = F.col(f"{step}.max_offset"), F.unix_micros(f"{step}.observed_at")
-    last = F.col(f"{step}.before.max_offset")
+    m1, t1 = step["max_offset"], F.unix_micros(step["observed_at"])
+    last = step["before"]["max_offset"]
     m0 = F.when(m1 < last, F.lit(0).cast("bigint")).otherwise(last)
     # The first step of a history that was cut off may begin above the message.
-    t0 = F.when(m0 <= offset, F.unix_micros(f"{step}.before.observed_at"))
-    reported = F.unix_micros(f"{step}.newest_stored_at")
+    t0 = F.when(m0 <= offset, F.unix_micros(step["before"]["observed_at"]))
+    reported = F.unix_micros(step["newest_stored_at"])
     is_reported = reported.isNotNull() & (t0.isNull() | (reported >= t0))
     s1 = F.when(is_reported, F.least(reported, t1)).otherwise(t1)
     # In floating point: microseconds of days times offsets do not fit into 64 bits.
@@ -204,7 +259,7 @@ def _stored(step: str, offset: Column, now: Column) -> Column:
 
 def _reported_at() -> Column:
     """Return the store time that the broker reported for the message at ``consumer_offset``."""
-    reported = F.col("first_unconsumed_at")
+    reported = Reading.first_unconsumed_at
     is_readable = reported.isNotNull() & (F.col("lost") == 0) & (F.col("readable_lag") > 0)
     # A broker's clock may run ahead of ours: no message is stored after it was observed.
     return F.when(is_readable, F.least(reported, F.col("observed_at")))
@@ -212,7 +267,7 @@ def _reported_at() -> Column:
 
 def _first_by_itself() -> tuple[Column, Column, Column]:
     """Return store time, source and error of the first readable message by this observation."""
-    reported, history = _reported_at(), F.col("of_first")
+    reported, history = _reported_at(), Dated.of_first
     none = F.lit(0).cast("bigint")
     return (
         F.coalesce(reported, history["at"]),
@@ -223,10 +278,10 @@ def _first_by_itself() -> tuple[Column, Column, Column]:
 
 def _next_by_itself() -> tuple[Column, Column, Column]:
     """Return the store time of the first message not handed out, maybe the first readable one."""
-    is_first = F.col("next") == F.col("first")
-    history = F.col("of_next")
+    is_first = Waiting.next == Waiting.first
+    history = Dated.of_next
     at, source = (
-        F.when(is_first, F.coalesce(F.col("known_first")[name], own)).otherwise(history[name])
+        F.when(is_first, F.coalesce(Dated.known_first[name], own)).otherwise(history[name])
         for name, own in zip(("at", "source"), _first_by_itself(), strict=False)
     )
     return at, source, F.lit(None).cast("bigint")
@@ -236,8 +291,8 @@ def _instants() -> dict[str, Column]:
     newest = F.col("newest_stored_at")
     return {
         "newest_at": F.when(newest.isNotNull(), F.least(newest, F.col("observed_at"))),
-        "consumer_at": F.coalesce("known_first.at", _unless_bound(*_first_by_itself())),
-        "pull_at": F.coalesce("known_next.at", _unless_bound(*_next_by_itself())),
+        "consumer_at": F.coalesce(Dated.known_first["at"], _unless_bound(*_first_by_itself())),
+        "pull_at": F.coalesce(Dated.known_next["at"], _unless_bound(*_next_by_itself())),
     }
 
 
@@ -256,14 +311,14 @@ def _delay() -> dict[str, Column]:
     Where lag is a lower bound, the first message that was not popped is known. An older one may be
     in flight.
     """
-    zero, known = F.lit(0).cast("bigint"), F.col("known_first")
+    zero, known = F.lit(0).cast("bigint"), Dated.known_first
     is_bound = F.coalesce("lag_is_lower_bound", F.lit(False))
     is_known = _is_consumed() | known["source"].isNotNull()
     source = F.when(_is_consumed(), F.lit(DelaySource.EXACT)).otherwise(known["source"])
     error = F.when(_is_consumed(), zero).otherwise(known["error_ms"])
     return {
         "delay_ms": F.when(_is_consumed(), zero).otherwise(
-            milliseconds(F.col("known_first.at"), F.col("observed_at"))
+            milliseconds(Dated.known_first["at"], F.col("observed_at"))
         ),
         "delay_source": F.when(is_bound & is_known, F.lit(DelaySource.AT_LEAST)).otherwise(source),
         "delay_error_ms": F.when(~is_bound, error),
@@ -289,7 +344,7 @@ def _ready_delay() -> dict[str, Column]:
     age = at_least_zero(milliseconds(F.col("pull_at"), F.col("observed_at")))
     are_all_out = F.col("available") == 0
     by_itself = _next_by_itself()[1]
-    known = F.coalesce(F.col("known_next.source"), by_itself)
+    known = F.coalesce(Dated.known_next["source"], by_itself)
     source = F.when(are_all_out, F.lit(DelaySource.EXACT)).when(F.col("pull_at").isNotNull(), known)
     return {
         "ready_delay_ms": F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age),

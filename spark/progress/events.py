@@ -45,7 +45,9 @@ def with_evidence(
         F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
     )
     boots = brokers.groupBy("snapshot_id", "broker").agg(
-        F.min_by(without_skew("booted_at"), "broker_id").alias("booted_at"),
+        F.min_by(without_skew(F.col("booted_at"), F.col("clock_skew_ms")), "broker_id").alias(
+            "booted_at"
+        ),
         F.min_by("address", "broker_id").alias("master"),
     )
     masters = _of_previous(boots, ["broker"], ["master"])

@@ -163,7 +163,9 @@ def queues(
             with_new,
             sign_now=sign_now(),
             last_sign=last_sign(),
-            first_unconsumed_at=without_skew("reported_unconsumed_at"),
+            first_unconsumed_at=without_skew(
+                F.col("reported_unconsumed_at"), F.col("clock_skew_ms")
+            ),
         )
         .transform(with_new, consume_mode=consume_mode(), consume_mode_at=F.col("last_sign.at"))
         .transform(with_new, consume_kind=consume_kind())

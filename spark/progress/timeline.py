@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import QUEUE, with_new
+from spark.columns import QUEUE, Added, column, with_new
 from spark.tuning import FEW_OFFSETS, KEY_HASH, inside, is_before, with_key_hash
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
@@ -53,25 +53,47 @@ def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
     clocks = brokers.where(F.col("clock_skew_ms").isNotNull()).groupBy("snapshot_id", "broker")
     skews = clocks.agg(F.min_by("clock_skew_ms", "broker_id").alias("clock_skew_ms"))
     frame = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
-    ours = without_skew("newest_stored_at").alias("newest_stored_at")
-    return frame.select(*_others("newest_stored_at"), ours)
+    ours = without_skew(F.col("newest_stored_at"), F.col("clock_skew_ms"))
+    others = [name for name in raw.QUEUE_OFFSETS.column_names if name != "newest_stored_at"]
+    return frame.select(*others, ours.alias("newest_stored_at"))
 
 
-def _others(column: str) -> list[str]:
-    return [name for name in raw.QUEUE_OFFSETS.column_names if name != column]
-
-
-def without_skew(instant: str) -> Column:
-    """Return an instant by the clock of a broker as one by ours, by ``clock_skew_ms``.
+def without_skew(instant: Column, skew_ms: Column) -> Column:
+    """Return an instant by the clock of a broker as one by ours.
 
     NULL where the skew is no time that a clock can be off.
+
+    Args:
+        instant: by the clock of the broker.
+        skew_ms: how far that clock is ahead of ours; unknown counts as 0.
     """
-    skew = F.try_multiply(F.coalesce("clock_skew_ms", F.lit(0).cast("bigint")), F.lit(1000))
+    skew = F.try_multiply(F.coalesce(skew_ms, F.lit(0).cast("bigint")), F.lit(1000))
     return F.timestamp_micros(F.try_subtract(F.unix_micros(instant), skew))
 
 
 RUN = (*OBSERVED_QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
+
+
+class Growth(Added):
+    """Columns of `observations`: an observation of a queue, compared with those before it."""
+
+    before = column(
+        "struct<max_offset:bigint,observed_at:timestamp>",
+        "the queue's last observation with a known maximum; NULL where there is none",
+    )
+    run = column("bigint", "how often the queue had fallen by then")
+
+
+class Steps(Added):
+    """Columns of `steps`, besides the queue and its run."""
+
+    step = column(
+        "struct<max_offset:bigint,newest_stored_at:timestamp,observed_at:timestamp,"
+        "before:struct<max_offset:bigint,observed_at:timestamp>>",
+        "the observation that ends a step, with the one that begins it",
+    )
+
 
 _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
 
@@ -118,13 +140,13 @@ def thinned(history: DataFrame, step: timedelta = DEFAULT_HISTORY.thinned_step) 
     highest = F.max("max_offset").over(SparkWindow.partitionBy(*RUN, span))
     return (
         _as_observations(history)
-        .transform(with_new, run=F.count_if(_begins_run()).over(order))
-        .transform(with_new, hidden_fall=_fell() & (highest >= F.col("before.max_offset")))
+        .transform(Growth.to, run=F.count_if(_begins_run()).over(order))
+        .transform(with_new, hidden_fall=_fell() & (highest >= Growth.before["max_offset"]))
         .groupBy(*RUN, span.alias("span"), F.coalesce("hidden_fall", F.lit(False)))
         .agg(
             F.max_by("max_offset", at).alias("max_offset"),
             F.max_by("newest_stored_at", at).alias("newest_stored_at"),
-            F.min_by("before", at).alias("before"),
+            *Growth.named(before=F.min_by(Growth.before, at)),
             F.max(at).alias("observed_at"),
         )
         .select(*_as_timeline())
@@ -157,9 +179,9 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
         rows = (
             with_new(queue_offsets, any_before=seen["before"], last_before=last_before)
             .where(inside(since) | (F.col("observed_at") >= F.col("last_before")))
-            .transform(with_new, before=F.when(inside(since), F.col("any_before")))
+            .transform(Growth.to, before=F.when(inside(since), F.col("any_before")))
         )
-    return with_new(rows, run=F.count_if(_fell()).over(order))
+    return Growth.to(rows, run=F.count_if(_fell()).over(order))
 
 
 def _known_before(window: Window) -> Column:
@@ -187,7 +209,7 @@ def steps(
         One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
     """
     seen = observations(queue_offsets, None if history is None else window).where(_is_step())
-    grown = seen.select(*RUN, F.struct(*_STEP).alias("step"))
+    grown = seen.select(*RUN, *Steps.named(step=F.struct(*_STEP)))
     if history is None:
         return grown
     offsets = F.broadcast(_offsets_to_date(queue_offsets, consumer_offsets, window))
@@ -227,7 +249,7 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
     An aggregation selects them, because sorting all of the history takes too long.
     """
     step = F.struct(*_STEP)
-    m0, m1 = F.col("before.max_offset"), F.col("max_offset")
+    m0, m1 = Growth.before["max_offset"], F.col("max_offset")
     begins_run = _begins_run()
     few = F.size("offsets") <= FEW_OFFSETS
     holds = F.when(few, F.exists("offsets", lambda offset: (offset >= m0) & (offset < m1)))
@@ -243,19 +265,19 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
             F.collect_list(F.when(begins_run | within, step)).alias("steps"),
         )
     )
-    column = F.explode(F.array_union(F.col("steps"), F.array("first")))
+    steps = F.array_union(F.col("steps"), F.array("first"))
     return (
-        picked.select(*OBSERVED_QUEUE, "began_at", column.alias("step"))
-        .where(F.col("began_at").isNull() | (F.col("step.observed_at") >= F.col("began_at")))
-        .select(*OBSERVED_QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
+        picked.select(*OBSERVED_QUEUE, "began_at", *Steps.named(step=F.explode(steps)))
+        .where(F.col("began_at").isNull() | (Steps.step["observed_at"] >= F.col("began_at")))
+        .select(*OBSERVED_QUEUE, *Growth.named(run=F.lit(0).cast("bigint")), "step")
     )
 
 
 def _as_timeline() -> list[Column]:
     """Return the columns of an observation as a row of ``progress.timeline``."""
     own = {
-        "previous_max_offset": F.col("before.max_offset"),
-        "previous_at": F.col("before.observed_at"),
+        "previous_max_offset": Growth.before["max_offset"],
+        "previous_at": Growth.before["observed_at"],
     }
     names = progress.TIMELINE.column_names
     return [own.get(name, F.col(name)).alias(name) for name in names]
@@ -274,19 +296,19 @@ def _as_observations(history: DataFrame) -> DataFrame:
         "max_offset",
         "newest_stored_at",
         "observed_at",
-        F.when(F.col("previous_max_offset").isNotNull(), before).alias("before"),
+        *Growth.named(before=F.when(F.col("previous_max_offset").isNotNull(), before)),
     )
 
 
 def _is_step() -> Column:
     maximum = F.col("max_offset")
-    return maximum.isNotNull() & ~maximum.eqNullSafe(F.col("before.max_offset"))
+    return maximum.isNotNull() & ~maximum.eqNullSafe(Growth.before["max_offset"])
 
 
 def _fell() -> Column:
-    return F.col("max_offset") < F.col("before.max_offset")
+    return F.col("max_offset") < Growth.before["max_offset"]
 
 
 def _begins_run() -> Column:
     """Return whether a step begins a run; without an observation before, a queue is a new one."""
-    return F.col("before").isNull() | _fell()
+    return Growth.before.isNull() | _fell()

@@ -79,9 +79,9 @@ def test_store_times_are_those_of_spark(spark):
         for number, (grown, offset) in enumerate(cases)
     ]
     frame = spark.createDataFrame(rows, kind).select(
-        "id", _stored("step", F.col("offset"), F.lit(minute(1000))).alias("found")
+        "id", _stored(F.col("step"), F.col("offset"), F.lit(minute(1000))).alias("at_offset")
     )
-    collected = {row["id"]: row["found"] for row in frame.collect()}
+    collected = {row["id"]: row["at_offset"] for row in frame.collect()}
     assert {row["source"] for row in collected.values()} == {"exact", "interpolated", "at_least"}
     for number, (grown, offset) in enumerate(cases):
         mine, theirs = grown.store_time(offset), collected[number]
