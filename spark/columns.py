@@ -5,6 +5,7 @@ are declared in a class of `Added`, with their types and meanings; the others ha
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
@@ -122,6 +123,34 @@ def with_base(
     )
     fields = ", ".join(("observed_at", *offsets))
     return with_new(frame, **{name: F.expr(f"last(struct({fields})) OVER ({within})")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advance:
+    """An offset of a row, and the earlier ones that its rate follows from.
+
+    Attributes:
+        now: the offset.
+        previous: the one of the previous observation.
+        base: the one from which the rate is computed; see `with_base`.
+        since: the instant of the base.
+    """
+
+    now: Column
+    previous: Column
+    base: Column
+    since: Column
+
+
+def advance(offset: str, base: str) -> Advance:
+    """Return the advance of an offset in rows of `with_previous` and `with_base`."""
+    earliest = F.col(base)
+    return Advance(
+        now=F.col(offset),
+        previous=F.col(f"previous_{offset}"),
+        base=earliest[offset],
+        since=earliest["observed_at"],
+    )
 
 
 def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:

@@ -15,6 +15,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark.columns import Added, column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
 from tidemark.model.consumers import ConsumeMode
@@ -40,6 +41,16 @@ GRPC_CLIENT_ID = r"@\d+@\d+@[0-9A-Za-z]+$"
 POP_CLIENT, PULLING_CLIENT = "CONSUME_POP", "CONSUME_ACTIVELY"
 
 
+SIGN = "struct<at:timestamp,mode:string,both:boolean>"
+"""Type of a sign: its instant, its mode, and whether signs of both modes are seen then."""
+
+
+class Signs(Added):
+    """Columns of `signs_of_modes`."""
+
+    signs = column(f"array<{SIGN}>", "all signs of the group on the topic, in order of time")
+
+
 def signs_of_modes(
     clients: DataFrame,
     topics: DataFrame,
@@ -57,9 +68,7 @@ def signs_of_modes(
         earlier: ``progress.queues`` of the previous observations; None where there are none.
 
     Returns:
-        One row per cluster, group and topic with a sign: `GROUP_TOPIC_HISTORY` and ``signs``, an
-        array in order of time of the instant (``at``), the ``mode`` and whether signs of both modes
-        are seen then (``both``).
+        One row per cluster, group and topic with a sign: `GROUP_TOPIC_HISTORY` and `Signs`.
     """
     signs = [_of_members(clients), *_of_pop_retry_topics(topics)]
     if broker_stats is not None:
@@ -81,7 +90,7 @@ def signs_of_modes(
         )
         shown = shown.unionByName(last.select(*GROUP_TOPIC_HISTORY, "sign"))
     in_order = F.array_sort(F.collect_list("sign"))
-    return shown.groupBy(*GROUP_TOPIC_HISTORY).agg(in_order.alias("signs"))
+    return shown.groupBy(*GROUP_TOPIC_HISTORY).agg(*Signs.named(signs=in_order))
 
 
 _GROUP_TOPIC = ("observed_at", *GROUP_TOPIC_HISTORY)
@@ -92,124 +101,145 @@ def _sign(at: Column, mode: Column, both: Column) -> Column:
     return F.struct(at.alias("at"), mode.alias("mode"), both.alias("both")).alias("sign")
 
 
-def sign_now() -> Column:
-    """Return the sign of a row with ``signs`` at its own instant; NULL without one."""
-    return F.get(F.filter("signs", lambda sign: sign["at"] == F.col("observed_at")), F.lit(0))
+def sign_at(signs: Column, now: Column) -> Column:
+    """Return the sign of an instant; NULL without one."""
+    return F.get(F.filter(signs, lambda sign: sign["at"] == now), F.lit(0))
 
 
-def last_sign() -> Column:
-    """Return the last sign of a row with ``signs``, at most `REMEMBERED` old; NULL without one."""
-    now = F.col("observed_at")
+def last_sign(signs: Column, now: Column) -> Column:
+    """Return the last sign up to an instant, at most `REMEMBERED` old; NULL without one."""
     oldest = now - F.expr(f"INTERVAL '{REMEMBERED // timedelta(hours=1)}' HOUR")
-    seen = F.filter("signs", lambda sign: (sign["at"] <= now) & (sign["at"] >= oldest))
+    seen = F.filter(signs, lambda sign: (sign["at"] <= now) & (sign["at"] >= oldest))
     return F.get(F.reverse(seen), F.lit(0))
 
 
-def consume_mode() -> Column:
+def consume_mode(
+    *, request_mode: Column, sign_now: Column, last_sign: Column, never_pops: Column
+) -> Column:
     """Return ``pop``, ``pull`` or NULL.
 
-    The row has ``request_mode``, the mode that the broker is set to (402), ``sign_now``,
-    ``last_sign``, and ``never_pops``, whether the broker is older than POP.
+    Args:
+        request_mode: the mode that the broker is set to (402).
+        sign_now: the sign of this observation.
+        last_sign: the last sign that is remembered.
+        never_pops: whether the broker is older than POP.
     """
-    set_mode, shown = F.col("request_mode"), F.col("sign_now.mode")
+    shown = sign_now["mode"]
     return (
-        F.when((set_mode == POP) | (shown == POP), POP)
-        .when(F.col("never_pops") | shown.isNotNull(), PULL)
-        .otherwise(F.coalesce("last_sign.mode", F.when(set_mode.isNotNull(), PULL)))
+        F.when((request_mode == POP) | (shown == POP), POP)
+        .when(never_pops | shown.isNotNull(), PULL)
+        .otherwise(F.coalesce(last_sign["mode"], F.when(request_mode.isNotNull(), PULL)))
     )
 
 
-def consume_kind() -> Column:
-    """Return the `Kind` of a row with ``consume_mode``; `kind_of` does so without Spark.
+def consume_kind(
+    *,
+    mode: Column,
+    request_mode: Column,
+    sign_now: Column,
+    offset_store: Column,
+    topic: Column,
+    is_orderly: Column,
+    pops_move_pulls: Column,
+) -> Column:
+    """Return the `Kind` of consumption; `kind_of` does so without Spark.
 
-    The row has ``request_mode``, ``sign_now``, ``is_orderly`` of its group, and
-    ``pops_move_pulls`` of its broker.
+    Args:
+        mode: of `consume_mode`.
+        request_mode: the mode that the broker is set to (402).
+        sign_now: the sign of this observation.
+        offset_store: where the offsets are kept.
+        topic: the consumed topic.
+        is_orderly: whether gRPC members of the group consume in order.
+        pops_move_pulls: whether pops move the pull offsets of the broker.
     """
-    is_pop = F.col("consume_mode") == POP
+    is_pop = mode == POP
     # Remoting clients pop where the broker is set to it, and never in order.
-    pops_by_setting = F.coalesce(F.col("request_mode") == POP, F.lit(False))
-    in_order = F.col("is_orderly") & ~pops_by_setting
+    pops_by_setting = F.coalesce(request_mode == POP, F.lit(False))
+    in_order = is_orderly & ~pops_by_setting
     return (
-        F.when(F.col("offset_store") == "broker_broadcast", Kind.BROADCAST_BROKER.value)
-        .when(F.col("offset_store") == "client_file", Kind.BROADCAST_FILE.value)
-        .when(is_lite(), Kind.LITE.value)
-        .when(is_pop & F.col("sign_now.both") & ~pops_by_setting, Kind.MIXED.value)
+        F.when(offset_store == "broker_broadcast", Kind.BROADCAST_BROKER.value)
+        .when(offset_store == "client_file", Kind.BROADCAST_FILE.value)
+        .when(is_lite(topic), Kind.LITE.value)
+        .when(is_pop & sign_now["both"] & ~pops_by_setting, Kind.MIXED.value)
         .when(is_pop & in_order, Kind.POP_FIFO.value)
-        .when(is_pop & F.col("pops_move_pulls"), Kind.POP_KV.value)
+        .when(is_pop & pops_move_pulls, Kind.POP_KV.value)
         .when(is_pop, Kind.POP.value)
-        .when(F.col("consume_mode") == PULL, Kind.PULL.value)
+        .when(mode == PULL, Kind.PULL.value)
         .otherwise(Kind.UNKNOWN.value)
     )
 
 
-def is_any(kinds: Callable[[Kind], bool]) -> Column:
-    """Return whether the ``consume_kind`` of a row is one for which a condition holds."""
-    return F.col("consume_kind").isin([kind.value for kind in Kind if kinds(kind)])
+def is_any(kind: Column, condition: Callable[[Kind], bool]) -> Column:
+    """Return whether a kind is one for which a condition holds."""
+    return kind.isin([item.value for item in Kind if condition(item)])
 
 
-def lag_is_bound() -> Column:
-    """Return whether lag is a lower bound by its ``consume_kind``; NULL for an unknown kind."""
-    bounds = {kind: IS_BOUND[NUMBERS[kind][Number.LAG].certainty] for kind in Kind}
-    return _by_kind({kind.value: F.lit(bound) for kind, bound in bounds.items()})
+def lag_is_bound(kind: Column) -> Column:
+    """Return whether lag is a lower bound for a kind of consumption; NULL for an unknown kind."""
+    bounds = {item: IS_BOUND[NUMBERS[item][Number.LAG].certainty] for item in Kind}
+    return _by_kind(kind, {item: F.lit(bound) for item, bound in bounds.items()})
 
 
-def offsets_show_inflight() -> Column:
+def offsets_show_inflight(kind: Column, pull_source: Column, pops_move_pulls: Column) -> Column:
     """Return whether messages between commit and pull offset are those in flight.
 
     Popped messages are acknowledged one by one, in any order, so only reports of clients count.
     With the key-value store, pops move the pull offset of any group.
     """
-    shown = is_any(SHOWN_BY_OFFSETS.__contains__)
-    is_sure = (F.col("consume_kind") == Kind.PULL.value) | ~F.coalesce(
-        "pops_move_pulls", F.lit(False)
-    )
-    return (shown & is_sure) | F.col("pull_source").eqNullSafe("client_cache")
+    shown = is_any(kind, SHOWN_BY_OFFSETS.__contains__)
+    is_sure = (kind == Kind.PULL.value) | ~F.coalesce(pops_move_pulls, F.lit(False))
+    return (shown & is_sure) | pull_source.eqNullSafe("client_cache")
 
 
-def ready_offset() -> Column:
-    """Return the offset after which messages wait to be handed out; NULL where it is not known."""
+def ready_offset(kind: Column) -> Column:
+    """Return the offset after which messages wait to be handed out; NULL where it is not known.
+
+    It is one of the offsets of the row, by the kind of its consumption (`ready_from`).
+    """
     columns = {item.value: F.col(item.value) for item in ReadyFrom}
+    starts = {item: ready_from(item) for item in Kind}
     return _by_kind(
-        {
-            kind.value: columns[start] if (start := ready_from(kind)) else F.lit(None)
-            for kind in Kind
-        }
+        kind, {item: columns[start] if start else F.lit(None) for item, start in starts.items()}
     )
 
 
-def rates_by_kind(computed: Mapping[str, Column]) -> dict[str, Column]:
-    """Return rates under names that state what moves the offsets in each kind of consumption.
+def rates_by_kind(kind: Column, computed: Mapping[str, Column]) -> dict[str, Column]:
+    """Return rates under names that state what moves the offsets in a kind of consumption.
 
     Args:
+        kind: of `consume_kind`.
         computed: rates of ``max_offset``, ``consumer_offset`` and ``pull_offset``, by the names
             that they have of a group that pulls.
     """
     by_commit, by_pull = computed["consume_tps"], computed["pull_tps"]
-    consumed = {kind: NUMBERS[kind][Number.CONSUME_TPS].certainty for kind in Kind}
-    pulled = {kind: NUMBERS[kind][Number.PULL_TPS] for kind in Kind}
+    consumed = {item: NUMBERS[item][Number.CONSUME_TPS].certainty for item in Kind}
+    pulled = {item: NUMBERS[item][Number.PULL_TPS] for item in Kind}
     return {
         **computed,
-        "consume_tps": F.when(is_any(lambda kind: consumed[kind] is Certainty.FACT), by_commit),
-        "pull_tps": F.when(is_any(lambda kind: PULLS in pulled[kind].requests), by_pull).when(
-            is_any(lambda kind: pulled[kind].certainty is Certainty.FACT), by_commit
+        "consume_tps": F.when(
+            is_any(kind, lambda item: consumed[item] is Certainty.FACT), by_commit
+        ),
+        "pull_tps": F.when(is_any(kind, lambda item: PULLS in pulled[item].requests), by_pull).when(
+            is_any(kind, lambda item: pulled[item].certainty is Certainty.FACT), by_commit
         ),
     }
 
 
-def _by_kind(values: Mapping[str, Column]) -> Column:
+def _by_kind(kind: Column, values: Mapping[Kind, Column]) -> Column:
     chosen = F.lit(None)
-    for name, value in values.items():
-        chosen = F.when(F.col("consume_kind") == name, value).otherwise(chosen)
+    for item, value in values.items():
+        chosen = F.when(kind == item.value, value).otherwise(chosen)
     return chosen
 
 
-def is_lite() -> Column:
+def is_lite(topic: Column) -> Column:
     """Return whether a topic is a lite topic.
 
     Its messages are popped, but the commit follows the acknowledgements: it is the first message of
     the last popped batch that is not acknowledged (`QueueLevelConsumerManager.commitAndNext`).
     """
-    return F.col("topic").startswith(names.LITE_PREFIX)
+    return topic.startswith(names.LITE_PREFIX)
 
 
 def _of_members(clients: DataFrame) -> DataFrame:
@@ -238,7 +268,7 @@ def _of_pop_retry_topics(topics: DataFrame) -> list[DataFrame]:
     named = topics.where(F.col("kind") == names.TopicKind.POP_RETRY).select(
         *("observed_at", "cluster"),
         F.col("topic").alias("retry"),
-        F.explode(pop_retry_readings()).alias("read"),
+        F.explode(pop_retry_readings(F.col("topic"))).alias("read"),
     )
     mode = F.lit(POP).alias("mode")
     return [

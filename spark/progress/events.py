@@ -370,7 +370,7 @@ def _found() -> Column:
     # Rows of clients, which only some snapshots request, do not disappear in the others.
     is_incomplete = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
     # Nor do lite topics, which come and go with the sessions that they are for.
-    is_complete = ~is_incomplete & (F.col("client_key") == "") & ~is_lite()
+    is_complete = ~is_incomplete & (F.col("client_key") == "") & ~is_lite(F.col("topic"))
     booted = F.col("booted_at") > F.col("previous_at")
     of_broker = F.when(has_other_master(), OTHER_MASTER).when(booted, BROKER_RESTARTED)
     repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))

@@ -256,12 +256,13 @@ def _delivered(filters: DataFrame, throughput: DataFrame, validity: timedelta) -
     Returns:
         One row per snapshot, group and topic: ``delivered``.
     """
-    ratio = F.try_divide(F.col("sum"), F.col("tps_observed") * seconds())
+    length = seconds(F.col("stats_window"))
+    ratio = F.try_divide(F.col("sum"), F.col("tps_observed") * length)
     ratios = (
         throughput.where((F.col("stats_name") == StatsName.SERVED) & (F.col("tps_observed") > 0))
         .where(F.col("sum").isNotNull())
         .groupBy("observed_at", *GROUP_TOPIC_HISTORY)
-        .agg(F.min_by(F.when(ratio > 1, F.lit(1.0)).otherwise(ratio), seconds()).alias("ratio"))
+        .agg(F.min_by(F.when(ratio > 1, F.lit(1.0)).otherwise(ratio), length).alias("ratio"))
     )
     return (
         filters.select("snapshot_id", "observed_at", *GROUP_TOPIC_HISTORY)

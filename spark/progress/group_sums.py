@@ -44,7 +44,7 @@ def _value() -> dict[str, Column]:
     return {
         "value": F.when(F.col("complete"), value),
         "was_online": F.max("online").over(in_observations(-1, -1)),
-        "pops": F.col("consume_mode").eqNullSafe(POP) & ~is_lite(),
+        "pops": F.col("consume_mode").eqNullSafe(POP) & ~is_lite(F.col("topic")),
     }
 
 
@@ -214,7 +214,12 @@ def _sums(known: DataFrame) -> DataFrame:
             (F.col("mean_queue_lag") > 0) & ~F.col("has_priorities"),
             F.col("max_queue_lag") / F.col("mean_queue_lag"),
         ),
-        drain_seconds=drain_seconds(),
+        drain_seconds=drain_seconds(
+            readable_lag=F.col("readable_lag"),
+            consume_tps=F.col("consume_tps"),
+            produce_tps=F.col("produce_tps"),
+            lag_is_lower_bound=F.col("lag_is_lower_bound"),
+        ),
         delay_is_lower_bound=F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),
         ready_delay_is_lower_bound=F.when(
             F.col("ready_delay_ms").isNotNull(), F.col("may_be_ready_longer")

@@ -181,7 +181,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
 def _is_consumed() -> Column:
     """Return whether a member consumes a topic that it subscribes to, not lite topics of it."""
     of_lite = F.coalesce(F.col("message_model").startswith(names.LITE_MODEL), F.lit(False))
-    return ~of_lite | is_lite()
+    return ~of_lite | is_lite(F.col("topic"))
 
 
 def _about_groups(
@@ -266,7 +266,7 @@ def _over_topics() -> dict[str, Column]:
     topics per second, as far as known; ``progressed``: whether any commit or acknowledgement
     advanced.
     """
-    is_own, lag = belongs_to_group(), F.col("lag")
+    is_own, lag = _is_own_retry_topic(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
     return {
         "retries": F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
@@ -288,6 +288,10 @@ def _over_topics() -> dict[str, Column]:
     }
 
 
+def _is_own_retry_topic() -> Column:
+    return belongs_to_group(F.col("topic"), F.col("consumer_group"))
+
+
 def _are_bound(group: WindowSpec) -> Column:
     """Return whether the lag of a group's retry topic is a lower bound, as that is popped too.
 
@@ -296,7 +300,7 @@ def _are_bound(group: WindowSpec) -> Column:
     is_bound = F.col("lag_is_lower_bound")
     # From the largest: true, unknown, false.
     rank = F.when(is_bound, 2).when(is_bound.isNull(), 1).otherwise(0)
-    largest = F.max(F.when(belongs_to_group(), rank)).over(group)
+    largest = F.max(F.when(_is_own_retry_topic(), rank)).over(group)
     return F.when(largest == 2, F.lit(True)).when(F.coalesce(largest, F.lit(0)) == 0, F.lit(False))
 
 

@@ -354,7 +354,7 @@ def _acknowledged() -> Column:
 
     Brokers count acknowledgements of lite topics at the topic that these belong to.
     """
-    return (F.col("pops") | is_lite()) & _acknowledges()
+    return (F.col("pops") | is_lite(F.col("topic"))) & _acknowledges()
 
 
 def _blocked_queues() -> Column:

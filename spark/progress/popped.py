@@ -77,11 +77,16 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     least = F.greatest(F.col("acks") - F.coalesce("checkpoints", F.lit(0.0)), F.lit(0.0))
     handed_out_none = (F.col("served") == 0) & F.col("served_retries").isNull()
     # Where brokers count no acknowledgements, 0 of them shows nothing.
-    uncounted = is_any(lambda kind: NUMBERS[kind][Number.ACK_TPS].certainty is Certainty.UNKNOWN)
+    uncounted = is_any(
+        F.col("consume_kind"),
+        lambda kind: NUMBERS[kind][Number.ACK_TPS].certainty is Certainty.UNKNOWN,
+    )
     counts = ~F.coalesce(uncounted, F.lit(False))
     is_none = counts & ((F.col("acks") == 0) | ((least == 0) & handed_out_none))
     frame = (
-        with_new(groups, counted_at=F.when(is_lite(), parent).otherwise(F.col("topic")))
+        with_new(
+            groups, counted_at=F.when(is_lite(F.col("topic")), parent).otherwise(F.col("topic"))
+        )
         .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
         .join(F.broadcast(of_retries), on=list(GROUP_ID), how="left")
     )
@@ -116,8 +121,10 @@ def with_inflight(
         F.bool_and(F.col("client_id").rlike(GRPC_CLIENT_ID)).alias("speak_grpc")
     )
     cells = {kind: NUMBERS[kind][Number.INFLIGHT] for kind in Kind}
-    by_clients = is_any(lambda kind: cells[kind].requests == (REPORTS,))
-    by_metrics = is_any(lambda kind: cells[kind].metrics) & F.col("speak_grpc")
+    by_clients = is_any(F.col("consume_kind"), lambda kind: cells[kind].requests == (REPORTS,))
+    by_metrics = is_any(F.col("consume_kind"), lambda kind: cells[kind].metrics) & F.col(
+        "speak_grpc"
+    )
     reported = F.when(by_clients, F.col("unacknowledged"))
     # An endpoint counts 0 for remoting members, and for a group whose pops have expired.
     measured = F.when(

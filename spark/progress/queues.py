@@ -5,13 +5,25 @@ SQL's arithmetic does.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, milliseconds, with_base, with_new, with_previous
+from spark.columns import (
+    Added,
+    advance,
+    at_least_zero,
+    column,
+    milliseconds,
+    with_base,
+    with_new,
+    with_previous,
+)
 from spark.progress.consume_modes import (
     POP,
+    SIGN,
+    Signs,
     consume_kind,
     consume_mode,
     lag_is_bound,
@@ -19,10 +31,10 @@ from spark.progress.consume_modes import (
     offsets_show_inflight,
     rates_by_kind,
     ready_offset,
-    sign_now,
+    sign_at,
     signs_of_modes,
 )
-from spark.progress.delay import learned_before, with_times
+from spark.progress.delay import Reading, learned_before, with_times
 from spark.progress.keys import (
     CONSUMED_QUEUE,
     GROUP_ID,
@@ -30,7 +42,7 @@ from spark.progress.keys import (
     QUEUE_ID,
     of_users,
 )
-from spark.progress.throughput import drain_seconds, rates
+from spark.progress.throughput import drain_seconds, rate
 from spark.progress.timeline import (
     CLOCK,
     OBSERVED_QUEUE,
@@ -95,6 +107,46 @@ class RawFrames:
     consumer_groups: DataFrame
 
 
+class BrokerFacts(Added):
+    """What a row takes from the configuration of its broker."""
+
+    kept_hours = column(
+        "double",
+        "how long messages stay readable; unknown for a tiered store that does not report it",
+    )
+    forced_cleaning = column("double", "disk use from which files of any age are deleted")
+    never_pops = column("boolean", "it is older than POP")
+    pops_move_pulls = column(
+        "boolean",
+        "popped messages move its pull offsets, and acknowledgements its commits, so their "
+        "difference is not the number in flight",
+    )
+    low_ids_first = column("boolean", "the queue with the lowest id has the highest priority")
+
+
+class GroupFacts(Added):
+    """What a row takes from the configuration of its group."""
+
+    is_orderly = column("boolean", "its gRPC members consume in order")
+
+
+class Priorities(Added):
+    """What a row takes from a topic whose queues have priorities."""
+
+    ranked_queues = column("int", "how many queues of the broker consumers read")
+
+
+class Shown(Added):
+    """Signs of the consume mode."""
+
+    sign_now = column(SIGN, "the sign of this observation; NULL without one")
+    last_sign = column(SIGN, "the last sign that is remembered; NULL without one")
+
+
+WRITTEN_BASE, READ_BASE = "written_base", "read_base"
+"""Bases of the rates of what is written and of what is read; see `spark.columns.with_base`."""
+
+
 def queues(
     raw: RawFrames,
     window: Window,
@@ -134,14 +186,14 @@ def queues(
         *raw_tables.QUEUE_OFFSETS.column_names, "source", KEY_HASH
     )
     written = observations(
-        _with_steps(ends, OBSERVED_QUEUE, settings, "max_offset", base="written_base"), since
+        _with_steps(ends, OBSERVED_QUEUE, settings, "max_offset", base=WRITTEN_BASE), since
     )
     read = _with_steps(
         with_source(by_queue(raw.consumer_offsets), sources),
         (KEY_HASH, *CONSUMED_QUEUE, "source"),
         settings,
         *("consumer_offset", "pull_offset"),
-        base="read_base",
+        base=READ_BASE,
     )
     consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
     beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
@@ -159,17 +211,7 @@ def queues(
             on=["snapshot_id", "broker", "topic"],
             how="left",
         )
-        .transform(
-            with_new,
-            sign_now=sign_now(),
-            last_sign=last_sign(),
-            first_unconsumed_at=without_skew(
-                F.col("reported_unconsumed_at"), F.col("clock_skew_ms")
-            ),
-        )
-        .transform(with_new, consume_mode=consume_mode(), consume_mode_at=F.col("last_sign.at"))
-        .transform(with_new, consume_kind=consume_kind())
-        .transform(with_new, ready_offset=ready_offset())
+        .transform(_with_consumption)
     )
     counted = (
         resolved(joined).transform(with_new, **_counts()).transform(with_new, **_more_counts())
@@ -178,14 +220,68 @@ def queues(
     grown = steps(ends, timeline, now, window)
     learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
     timed = with_times(resolved(counted), grown, learned)
-    rated = with_new(resolved(timed), **rates_by_kind(rates(settings.longest_gap)))
+    rates = rates_by_kind(F.col("consume_kind"), _rates(settings.longest_gap))
+    rated = with_new(resolved(timed), **rates)
     return with_new(
         rated,
-        drain_seconds=drain_seconds(),
+        drain_seconds=drain_seconds(
+            readable_lag=F.col("readable_lag"),
+            consume_tps=F.col("consume_tps"),
+            produce_tps=F.col("produce_tps"),
+            lag_is_lower_bound=F.col("lag_is_lower_bound"),
+        ),
         loss_in_seconds=_loss_in_seconds(),
         condition=_condition(),
         priority_rank=_priority_rank(),
     ).select(*progress.QUEUES.column_names)
+
+
+def _with_consumption(rows: DataFrame) -> DataFrame:
+    """Add the way in which messages are handed out, and the consumer's part of a `Reading`."""
+    reported, skew_ms = F.col("reported_unconsumed_at"), F.col("clock_skew_ms")
+    return (
+        Shown.to(
+            rows,
+            sign_now=sign_at(Signs.signs, F.col("observed_at")),
+            last_sign=last_sign(Signs.signs, F.col("observed_at")),
+        )
+        .transform(
+            with_new,
+            first_unconsumed_at=without_skew(reported, skew_ms),
+            consume_mode=consume_mode(
+                request_mode=F.col("request_mode"),
+                sign_now=Shown.sign_now,
+                last_sign=Shown.last_sign,
+                never_pops=BrokerFacts.never_pops,
+            ),
+            consume_mode_at=Shown.last_sign["at"],
+        )
+        .transform(
+            with_new,
+            consume_kind=consume_kind(
+                mode=F.col("consume_mode"),
+                request_mode=F.col("request_mode"),
+                sign_now=Shown.sign_now,
+                offset_store=F.col("offset_store"),
+                topic=F.col("topic"),
+                is_orderly=GroupFacts.is_orderly,
+                pops_move_pulls=BrokerFacts.pops_move_pulls,
+            ),
+        )
+        .transform(Reading.to, ready_offset=ready_offset(F.col("consume_kind")))
+    )
+
+
+def _rates(longest_gap: timedelta) -> dict[str, Column]:
+    """Return the rates of a queue in messages a second, as of a group that pulls."""
+    read_at = F.col("observed_at")
+    # Offsets of clients' files meet queues of another snapshot: its own step gives their rate.
+    written_at = F.coalesce("queue_offsets_at", read_at)
+    return {
+        "produce_tps": rate(advance("max_offset", WRITTEN_BASE), written_at, longest_gap),
+        "consume_tps": rate(advance("consumer_offset", READ_BASE), read_at, longest_gap),
+        "pull_tps": rate(advance("pull_offset", READ_BASE), read_at, longest_gap),
+    }
 
 
 def _with_steps(
@@ -198,7 +294,7 @@ def _with_steps(
 
 _OF_QUEUES = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),
-    *("previous_max_offset", "written_base", "run"),
+    *("previous_max_offset", WRITTEN_BASE, "run"),
 )
 """Columns that a consumer row takes from its queue, besides the key."""
 
@@ -209,7 +305,7 @@ def _of_consumers() -> list[Column]:
         "first_unconsumed_at": "reported_unconsumed_at",
         "source": "read_from",
     }
-    added = (KEY_HASH, "source", "staleness_ms", "read_base")
+    added = (KEY_HASH, "source", "staleness_ms", READ_BASE)
     previous = ("previous_consumer_offset", "previous_pull_offset")
     names = (*raw_tables.CONSUMER_OFFSETS.column_names, *added, *previous)
     return [F.col(name).alias(renamed.get(name, name)) for name in names]
@@ -233,7 +329,7 @@ def _with_queues(
         F.col("observed_at").alias("compared_at"),
         *(*QUEUE_ID, *_OF_QUEUES),
     )
-    of_files = F.col("read_from") == SnapshotSource.LOCAL_OFFSETS
+    of_files = Reading.read_from == SnapshotSource.LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
     return (
         with_new(placed, compared_id=F.coalesce("nearest_id", "snapshot_id"))
@@ -244,9 +340,9 @@ def _with_queues(
 
 
 def _with_priorities(topics: DataFrame) -> DataFrame:
-    """Return the topics of each broker whose queues have priorities, with ``read_queues``."""
+    """Return one row per topic of a broker whose queues have priorities: `Priorities`."""
     return topics.where(F.col("message_type") == "PRIORITY").select(
-        "snapshot_id", "broker", "topic", F.col("read_queues").alias("ranked_queues")
+        "snapshot_id", "broker", "topic", *Priorities.named(ranked_queues=F.col("read_queues"))
     )
 
 
@@ -255,20 +351,17 @@ def _priority_rank() -> Column:
 
     Only POP keeps the order: members that pull take all their queues alike.
     """
-    from_last = F.col("ranked_queues") - 1 - F.col("queue_id")
-    rank = F.when(F.coalesce("low_ids_first", F.lit(False)), F.col("queue_id")).otherwise(from_last)
+    from_last = Priorities.ranked_queues - 1 - F.col("queue_id")
+    rank = F.when(F.coalesce(BrokerFacts.low_ids_first, F.lit(False)), F.col("queue_id")).otherwise(
+        from_last
+    )
     return F.when((F.col("consume_mode") == POP) & (rank >= 0), rank)
 
 
 def _about_brokers(brokers: DataFrame) -> DataFrame:
-    """Return retention, disk use, clock and ways of handing out messages of each broker group.
+    """Return one row per snapshot and broker group: its disk use and clock, and `BrokerFacts`.
 
-    ``never_pops``: it is older than POP. ``pops_move_pulls``: popped messages move its pull
-    offsets, and acknowledgements its commits, so their difference is not the number in flight.
-    ``low_ids_first``: the queue with the lowest id has the highest priority.
-
-    ``kept_hours``: how long messages stay readable. A tiered store keeps them after the local files
-    are gone, whatever the disk use. Where it does not report for how long, this is unknown.
+    A tiered store keeps messages after the local files are gone, whatever the disk use.
 
     Each value is taken from the replica with the smallest id that reports it: a broker may report
     its configuration without its counters, or the other way round.
@@ -284,7 +377,7 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     longest = F.greatest(tiered_hours, F.col("retention_hours").cast("double"))
     of_tiers = F.when(tiered_hours.isNotNull(), longest)
     never = F.when(is_enabled == "false", endless)
-    known = with_new(
+    known = BrokerFacts.to(
         brokers,
         forced_cleaning=F.coalesce(F.when(is_tiered, endless), never, ratio),
         kept_hours=F.when(is_tiered, of_tiers).otherwise(F.col("retention_hours").cast("double")),
@@ -295,40 +388,39 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     return known.groupBy("snapshot_id", "broker").agg(
         *(
             F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
-            for name in (
-                *("kept_hours", "disk_ratio", "forced_cleaning"),
-                *("never_pops", "pops_move_pulls", "low_ids_first", *CLOCK),
-            )
+            for name in (*(*BrokerFacts.types(), "disk_ratio", *CLOCK),)
         )
     )
 
 
 def _orderly_groups(raw: RawFrames, window: Window) -> DataFrame:
-    """Return one row per snapshot and group with whether its gRPC members consume in order."""
-    is_orderly = F.max("consume_orderly").alias("is_orderly")
-    return raw.consumer_groups.where(inside(window)).groupBy(*GROUP_ID).agg(is_orderly)
+    """Return one row per snapshot and group: `GroupFacts`."""
+    groups = raw.consumer_groups.where(inside(window)).groupBy(*GROUP_ID)
+    return groups.agg(*GroupFacts.named(is_orderly=F.max("consume_orderly")))
 
 
 def _counts() -> dict[str, Column]:
     maximum, minimum = F.col("max_offset"), F.col("min_offset")
     committed, pulled = F.col("consumer_offset"), F.col("pull_offset")
+    is_shown = offsets_show_inflight(
+        F.col("consume_kind"), F.col("pull_source"), BrokerFacts.pops_move_pulls
+    )
     return {
         "lag": maximum - committed,
-        "inflight": F.when(offsets_show_inflight(), pulled - committed),
-        "available": maximum - F.col("ready_offset"),
+        "inflight": F.when(is_shown, pulled - committed),
+        "available": maximum - Reading.ready_offset,
         "lost": at_least_zero(minimum - committed),
     }
 
 
 def _more_counts() -> dict[str, Column]:
     readable = at_least_zero(F.col("lag") - F.col("lost"))
+    is_bound = lag_is_bound(F.col("consume_kind"))
     stored = F.col("max_offset") - F.col("min_offset")
     return {
         "readable_lag": readable,
         "lag_upper": F.when(F.col("consumer_offset").isNull(), stored).otherwise(readable),
-        "lag_is_lower_bound": F.when(
-            lag_is_bound().isNotNull(), lag_is_bound() & F.col("inflight").isNull()
-        ),
+        "lag_is_lower_bound": F.when(is_bound.isNotNull(), is_bound & F.col("inflight").isNull()),
         "inflight_source": F.when(
             F.col("inflight").isNotNull(),
             F.when(F.col("pull_source") == "client_cache", Witness.CLIENT_CACHE.value).otherwise(
@@ -347,8 +439,8 @@ def _loss_in_seconds() -> Column:
     """
     age = milliseconds(F.col("consumer_at"), F.col("observed_at")) / 1000
     # In floating point: the seconds of "for ever" do not fit into an int.
-    left = F.col("kept_hours") * 3600 - age
-    forced = F.coalesce("forced_cleaning", F.lit(HIGHEST_FORCED_CLEANING / 100))
+    left = BrokerFacts.kept_hours * 3600 - age
+    forced = F.coalesce(BrokerFacts.forced_cleaning, F.lit(HIGHEST_FORCED_CLEANING / 100))
     is_cleaned = (F.col("disk_ratio") >= forced) & (F.col("readable_lag") > 0)
     return F.when(is_cleaned | (left < 0), F.lit(0.0)).otherwise(left)
 

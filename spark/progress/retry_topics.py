@@ -13,8 +13,8 @@ _FIRST, _SECOND = POP_SEPARATORS
 _PREFIX = f"^({'|'.join(names.OWN_TOPICS)})"
 
 
-def pop_retry_readings() -> Column:
-    """Return the groups and topics that the POP retry topic ``topic`` may belong to.
+def pop_retry_readings(topic: Column) -> Column:
+    """Return the groups and topics that a POP retry topic may belong to.
 
     The first naming, ``%RETRY%group_topic``, can be read in several ways. For wrong readings no
     group has such a topic. A group's name never contains the separator of the second naming.
@@ -22,13 +22,13 @@ def pop_retry_readings() -> Column:
     Returns:
         An array of structs of ``consumer_group`` and ``topic``.
     """
-    name = F.substring("topic", len(names.RETRY_PREFIX) + 1, 2**31 - 1)
+    name = F.substring(topic, len(names.RETRY_PREFIX) + 1, 2**31 - 1)
     parts = F.split(name, _FIRST)
 
     def read_at(cut: Column) -> Column:
         ends = F.slice(parts, F.lit(1), cut), F.slice(parts, cut + 1, F.size(parts))
-        group, topic = (F.concat_ws(_FIRST, part) for part in ends)
-        return F.struct(group.alias("consumer_group"), topic.alias("topic"))
+        group, name_of_topic = (F.concat_ws(_FIRST, part) for part in ends)
+        return F.struct(group.alias("consumer_group"), name_of_topic.alias("topic"))
 
     first = F.transform(F.sequence(F.lit(1), F.size(parts) - 1), read_at)
     split = F.split(name, rf"\{_SECOND}")
@@ -40,11 +40,11 @@ def pop_retry_readings() -> Column:
     return F.when(F.size(split) == 2, second).when(F.size(parts) > 1, first)
 
 
-def belongs_to_group() -> Column:
-    """Return whether ``topic`` is a retry topic of ``consumer_group``, those of POP included."""
-    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
-    after = F.substr(F.col("topic"), F.length(own) + 1, F.lit(1))
-    return F.col("topic").startswith(own) & after.isin("", *POP_SEPARATORS)
+def belongs_to_group(topic: Column, group: Column) -> Column:
+    """Return whether a topic is a retry topic of a group, those of POP included."""
+    own = F.concat(F.lit(names.RETRY_PREFIX), group)
+    after = F.substr(topic, F.length(own) + 1, F.lit(1))
+    return topic.startswith(own) & after.isin("", *POP_SEPARATORS)
 
 
 def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
@@ -63,7 +63,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     )
     stored = (F.col("max_offset") - F.col("min_offset")).alias("stored")
     owner = F.regexp_replace("topic", _PREFIX, "")
-    of_pop = F.when(F.col("is_pop"), pop_retry_readings()["consumer_group"])
+    of_pop = F.when(F.col("is_pop"), pop_retry_readings(F.col("topic"))["consumer_group"])
     return (
         queue_offsets.select("snapshot_id", "topic", stored)
         .unionByName(topics.select("snapshot_id", "topic", "kind"), allowMissingColumns=True)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, milliseconds, steady_sum, with_new
+from spark.columns import SNAPSHOT, Advance, milliseconds, steady_sum, with_new
 from spark.progress.slave_reads import slave_reads
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
@@ -31,46 +31,38 @@ RIPPLE_SECONDS = 60
 `CATCHING_UP` (`tidemark.settings.health.Thresholds.rise_seconds`)."""
 
 
-def rates(longest_gap: timedelta) -> dict[str, Column]:
-    """Return the rates of a queue in messages a second, since the observations they are based on.
+def rate(advance: Advance, at: Column, longest_gap: timedelta) -> Column:
+    """Return messages per second; NULL over a long gap, or where the offset fell.
 
     Args:
+        advance: the offset that moves.
+        at: the instant of its observation.
         longest_gap: the longest time between two observations over which a rate is computed.
     """
-    read_at = F.col("observed_at")
-    # Offsets of clients' files meet queues of another snapshot: its own step gives their rate.
-    written_at = F.coalesce("queue_offsets_at", read_at)
-    return {
-        "produce_tps": _rate("max_offset", "written_base", written_at, longest_gap),
-        "consume_tps": _rate("consumer_offset", "read_base", read_at, longest_gap),
-        "pull_tps": _rate("pull_offset", "read_base", read_at, longest_gap),
-    }
-
-
-def _rate(offset: str, base: str, at: Column, longest_gap: timedelta) -> Column:
-    """Return messages per second since a base; NULL over a long gap, or where the offset fell."""
-    seconds = milliseconds(F.col(f"{base}.observed_at"), at) / 1000
-    now, before = F.col(offset), F.col(f"{base}.{offset}")
+    seconds = milliseconds(advance.since, at) / 1000
+    now, before = advance.now, advance.base
     # The previous observation may lie between: then it must not be lower than the base either.
-    previous = F.coalesce(f"previous_{offset}", before)
+    previous = F.coalesce(advance.previous, before)
     is_usable = seconds <= longest_gap.total_seconds()
     never_fell = (before <= previous) & (previous <= now)
     return F.when(is_usable & never_fell, (now - before) / seconds)
 
 
-def drain_seconds() -> Column:
+def drain_seconds(
+    *, readable_lag: Column, consume_tps: Column, produce_tps: Column, lag_is_lower_bound: Column
+) -> Column:
     """Return the seconds until no readable lag is left at current rates; NULL when never.
 
     It is also NULL where the lag is at most the production of `RIPPLE_SECONDS`: a group that keeps
     up always has some lag, and the difference of its rates is random. It is NULL where
     ``lag_is_lower_bound``, because the remaining work is unknown.
     """
-    readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
-    noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE
-    is_backlog = readable > F.col("produce_tps") * RIPPLE_SECONDS
+    gain = consume_tps - produce_tps
+    noise = F.greatest(consume_tps, produce_tps) * NEGLIGIBLE
+    is_backlog = readable_lag > produce_tps * RIPPLE_SECONDS
     drains = is_backlog & (gain > 0) & (gain >= noise)
-    seconds = F.when(readable == 0, F.lit(0.0)).when(drains, readable / gain)
-    return F.when(~F.coalesce("lag_is_lower_bound", F.lit(False)), seconds)
+    seconds = F.when(readable_lag == 0, F.lit(0.0)).when(drains, readable_lag / gain)
+    return F.when(~F.coalesce(lag_is_lower_bound, F.lit(False)), seconds)
 
 
 COUNTER = ("stats_name", "stats_key", "stats_window")
@@ -113,7 +105,7 @@ def throughput(
         _counted(counted)
         .join(moved, on=["snapshot_id", *COUNTER], how="left")
         .join(_reasons(slave_reads(counted, brokers, queues)), on=list(_REASON), how="left")
-        .transform(with_new, tps_observed=F.col("moved") / seconds())
+        .transform(with_new, tps_observed=F.col("moved") / seconds(F.col("stats_window")))
         .select(*progress.THROUGHPUT.column_names)
     )
 
@@ -132,11 +124,11 @@ def _reasons(served: DataFrame) -> DataFrame:
     )
 
 
-def seconds() -> Column:
-    """Return the length of a row's ``stats_window`` in seconds; NULL for an unknown one."""
+def seconds(stats_window: Column) -> Column:
+    """Return the length of a ``stats_window`` in seconds; NULL for an unknown one."""
     lengths = [(F.lit(name), F.lit(it.total_seconds())) for name, it in STATS_WINDOWS.items()]
     return F.try_element_at(
-        F.create_map(*[part for pair in lengths for part in pair]), F.col("stats_window")
+        F.create_map(*[part for pair in lengths for part in pair]), stats_window
     )
 
 

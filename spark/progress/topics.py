@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from spark.columns import (
     QUEUE,
     SNAPSHOT,
+    advance,
     reaching_back,
     steady_sum,
     with_base,
@@ -22,7 +23,7 @@ from spark.columns import (
 from spark.progress.delay import with_times
 from spark.progress.keys import topic_of_users
 from spark.progress.queues import RawFrames
-from spark.progress.throughput import rates
+from spark.progress.throughput import rate
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
 from spark.tuning import KEY_HASH, inside, with_key_hash
 from tidemark.lake.clocks import HOUR, Window
@@ -108,14 +109,15 @@ def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataF
         "written_base",
         "max_offset",
     )
-    observed = with_new(stepped, queue_offsets_at=F.col("observed_at")).where(inside(window))
     newest = F.least("newest_stored_at", "observed_at")
-    return observed.select(
+    return stepped.where(inside(window)).select(
         *BROKER_TOPIC,
         *("queue_id", "max_offset"),
         (F.col("max_offset") - F.col("min_offset")).alias("stored"),
         F.when(F.col("newest_stored_at").isNotNull(), newest).alias("newest_at"),
-        rates(settings.longest_gap)["produce_tps"].alias("produce_tps"),
+        rate(
+            advance("max_offset", "written_base"), F.col("observed_at"), settings.longest_gap
+        ).alias("produce_tps"),
     )
 
 
