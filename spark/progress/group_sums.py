@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, at_least_zero, with_new, with_replaced
+from spark.columns import SNAPSHOT, Added, at_least_zero, column, with_new, with_replaced
 from spark.progress.consume_modes import POP, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC, GROUP_TOPIC_HISTORY
 from spark.progress.throughput import RATES, drain_seconds
@@ -13,61 +13,76 @@ from tidemark.model.queues import DelaySource
 from tidemark.settings.sections import OBSERVATIONS
 
 
+class Track(Added):
+    """The place of a row among the observations of its group on a topic."""
+
+    number = column("int", "number of the observation")
+    counts_for_itself = column("boolean", "its health is that of this track")
+    earlier_worse = column(
+        "boolean", "its state before the window was a worse one than `CATCHING_UP`"
+    )
+
+
+class GroupHistory(Added):
+    """Facts about a group on a topic from its last `OBSERVATIONS`, this one included."""
+
+    value = column("bigint", "the lag that health compares; NULL when a queue of it is unknown")
+    was_online = column("boolean", "a member was online at the observation before")
+    pops = column("boolean", "it pops, and acknowledgements do not move its commits")
+    observations = column("bigint", "how many there are")
+    since = column("timestamp", "instant of the oldest")
+    known = column(
+        "array<struct<observed_at:timestamp,value:bigint,lost:bigint>>",
+        "those with a value, oldest first",
+    )
+    offline = column("array<int>", "numbers of those at whose ends no client was online")
+    largest_ack_tps = column("double", "largest rate of acknowledgements; NULL where none is known")
+    redelivered = column("double", "largest rate of redelivered messages")
+    in_flight = column("array<bigint>", "known numbers of messages in flight, oldest first")
+    was_worse_earlier = column("boolean", "`Track.earlier_worse` is true of one")
+    produced_tps = column("double", "mean rate of production")
+
+
 def group_progress(rows: DataFrame) -> DataFrame:
-    """Add facts from the last `OBSERVATIONS` of each group on each topic.
-
-    Args:
-        rows: rows of ``progress.groups`` with their ``number``, and, before the window, with
-            ``earlier_worse``, whether their state was a worse one than `CATCHING_UP`.
-
-    Returns:
-        The same rows with ``value``, the lag that health compares, NULL when unknown (a sum over
-        incomplete queues is unknown); ``was_online`` before; ``pops``; ``observations``: how many
-        there are; ``since``: instant of the oldest; ``known``: structs of those with a value,
-        oldest first; ``offline``: numbers of those at whose ends no client was online;
-        ``produced_tps``: mean rate of production; ``largest_ack_tps``: the largest rate of
-        acknowledgements, NULL where none is known; ``redelivered``: the largest rate of redelivered
-        messages; ``in_flight``: the known numbers of messages in flight, oldest first;
-        ``was_worse_earlier``: whether ``earlier_worse`` is true of one of them.
-    """
-    return with_new(rows, **_value()).transform(with_new, **_over_observations())
+    """Add `GroupHistory` to rows of ``progress.groups`` with their `Track`."""
+    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
+    return GroupHistory.to(
+        rows,
+        value=F.when(F.col("complete"), value),
+        was_online=F.max("online").over(in_observations(-1, -1)),
+        pops=F.col("consume_mode").eqNullSafe(POP) & ~is_lite(F.col("topic")),
+    ).transform(_with_history)
 
 
 def in_observations(first: int = 1 - OBSERVATIONS, last: int = 0) -> WindowSpec:
     """Return the observations of the same group and topic, from one before a row up to it."""
-    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
+    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy(Track.number)
     return order.rangeBetween(first, last)
 
 
-def _value() -> dict[str, Column]:
-    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
-    return {
-        "value": F.when(F.col("complete"), value),
-        "was_online": F.max("online").over(in_observations(-1, -1)),
-        "pops": F.col("consume_mode").eqNullSafe(POP) & ~is_lite(F.col("topic")),
-    }
-
-
-def _over_observations() -> dict[str, Column]:
+def _with_history(rows: DataFrame) -> DataFrame:
     all_of_them = in_observations()
     # The step into the first observation that counts began outside.
     steps = in_observations(2 - OBSERVATIONS)
-    known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
+    known = F.when(
+        GroupHistory.value.isNotNull(), F.struct("observed_at", GroupHistory.value, "lost")
+    )
     # An advance without a member online makes `online` unknown, see `spark.progress.groups`.
-    was_seen = (F.coalesce(name, F.lit(False)) for name in ("online", "was_online"))
-    offline = ~next(was_seen) & ~next(was_seen)
-    produced = F.when(F.col("value").isNotNull(), F.col("produce_tps"))
-    return {
-        "observations": F.count(F.lit(1)).over(all_of_them),
-        "since": F.min("observed_at").over(all_of_them),
-        "known": F.collect_list(known).over(all_of_them),
-        "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
-        "largest_ack_tps": F.max("ack_tps").over(all_of_them),
-        "redelivered": F.max("redelivered_tps").over(all_of_them),
-        "in_flight": F.collect_list("inflight").over(all_of_them),
-        "was_worse_earlier": F.max("earlier_worse").over(all_of_them),
-        "produced_tps": F.avg(produced).over(all_of_them),
-    }
+    was_online = F.coalesce(GroupHistory.was_online, F.lit(False))
+    offline = ~F.coalesce("online", F.lit(False)) & ~was_online
+    produced = F.when(GroupHistory.value.isNotNull(), F.col("produce_tps"))
+    return GroupHistory.to(
+        rows,
+        observations=F.count(F.lit(1)).over(all_of_them),
+        since=F.min("observed_at").over(all_of_them),
+        known=F.collect_list(known).over(all_of_them),
+        offline=F.collect_list(F.when(offline, Track.number)).over(steps),
+        largest_ack_tps=F.max("ack_tps").over(all_of_them),
+        redelivered=F.max("redelivered_tps").over(all_of_them),
+        in_flight=F.collect_list("inflight").over(all_of_them),
+        was_worse_earlier=F.max(Track.earlier_worse).over(all_of_them),
+        produced_tps=F.avg(produced).over(all_of_them),
+    )
 
 
 REPORTED_OF_GROUP = ("message_model", "consume_type", "version", "version_order")

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, with_new
+from spark.columns import SNAPSHOT, Added, column
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 from tidemark.model.health import CacheLimit
 
@@ -51,6 +51,57 @@ LATEST = (
 """Columns of ``progress.queues`` of which the value at the latest observation is needed."""
 
 
+_CACHE = (
+    f"struct<observed_at:timestamp,messages:bigint,client_id:string,limit:{LIMIT_TYPE},"
+    "has_limit:boolean>"
+)
+
+
+class Counting(Added):
+    """The observation that a snapshot counts for."""
+
+    counts_for = column("string", "id of a snapshot in the window")
+    ago = column("int", "how many observations the snapshot lies before that one")
+
+
+class QueueHistory(Added):
+    """A queue over the observations that count for one in the window."""
+
+    commit = column("bigint", "the latest commit; -1 without one")
+    from_broker = column("boolean", "its offset is kept by the broker for the whole group")
+    stepped = column("bigint", "a bit for each, newest lowest: the commit advanced since the last")
+    first_commit = column("bigint", "the commit at the first of them; -1 without one")
+    lowest_pull = column("bigint", "lowest pull offset")
+    lowest_written = column("bigint", "lowest end of the queue")
+    highest_written = column("bigint", "highest end of the queue")
+    lowest_lost = column("bigint", "least number of lost messages")
+    lagged = column("bigint", "at how many of them it lagged")
+    lags_since = column("timestamp", "instant of the first at which it lagged")
+    cache = column(_CACHE, "latest client report of its cached messages; NULL without one")
+
+
+_QUEUE = (
+    "struct<broker:string,queue_id:int,client_id:string,from_broker:boolean,"
+    "consumer_offset:bigint,lag_upper:bigint,priority_rank:int,first_commit:bigint,lost:bigint,"
+    f"lowest_lost:bigint,pull_offset:bigint,lowest_pull:bigint,cache:{_CACHE}>"
+)
+
+
+class QueuesOfGroup(Added):
+    """The queues of a group on a topic, over the observations that count for one in the window."""
+
+    stepped = column("bigint", "as `QueueHistory.stepped`, of any queue")
+    progressed = column("boolean", "a commit is further than at the first of them")
+    written = column("boolean", "a message was written")
+    first_rank = column("int", "lowest `priority_rank` of a queue that progressed")
+    losing = column(f"array<{_QUEUE}>", "queues that lost messages")
+    standing = column(f"array<{_QUEUE}>", "queues that stand still while messages wait")
+    held_back = column(
+        f"array<{_QUEUE}>", "those whose client does not pull because its cache is at a limit"
+    )
+    has_limit = column("boolean", "a client reported the limit of a cache")
+
+
 def queue_progress(
     queues: DataFrame,
     client_queues: DataFrame | None,
@@ -62,35 +113,29 @@ def queue_progress(
     Args:
         queues: ``progress.queues`` of the window and of the observations before it.
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
-        counting: ``snapshot_id, counts_for, ago``: a snapshot, an observation it counts for, and
-            how many observations it lies before that one.
-        is_standing: whether a queue stands still while messages wait, of a row of this
-            aggregation.
+        counting: one row per snapshot and observation that it counts for: ``snapshot_id`` and
+            `Counting`.
+        is_standing: whether a queue stands still while messages wait, of `QueueHistory`.
 
     Returns:
         One row per observation in the window, group and topic: `GROUP_TOPIC_HISTORY`,
-        ``snapshot_id`` and, over all observations that count for it: ``stepped``, a bit for each
-        (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
-        commit is further than at the first of them; ``written``, whether a message was written;
-        ``first_rank``, the lowest `priority_rank` of a queue that progressed; ``losing``, the
-        queues that lost messages; ``standing``, the standing queues;
-        ``held_back``, those whose client does not pull because its cache is at a limit (see
-        `queues_with`); ``has_limit``, whether a client reported one of any queue.
+        ``snapshot_id`` and `QueuesOfGroup`.
     """
+    has_progressed = QueueHistory.commit > QueueHistory.first_commit
     return (
         _with_cache(_over_observations(queues, counting), client_queues, counting)
         .groupBy("snapshot_id", *GROUP_TOPIC_HISTORY)
         .agg(
-            F.bit_or("stepped").alias("stepped"),
-            _any(F.col("commit") > F.col("first_commit")).alias("progressed"),
-            _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
-            F.min(F.when(F.col("commit") > F.col("first_commit"), F.col("priority_rank"))).alias(
-                "first_rank"
-            ),
-            queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
-            queues_with(is_standing).alias("standing"),
-            queues_with(F.col("cache.limit").isNotNull()).alias("held_back"),
-            _any(F.col("cache.has_limit")).alias("has_limit"),
+            *QueuesOfGroup.named(
+                stepped=F.bit_or(QueueHistory.stepped),
+                progressed=_any(has_progressed),
+                written=_any(F.col("max_offset") > QueueHistory.lowest_written),
+                first_rank=F.min(F.when(has_progressed, F.col("priority_rank"))),
+                losing=queues_with(F.col("lost") > QueueHistory.lowest_lost),
+                standing=queues_with(is_standing),
+                held_back=queues_with(QueueHistory.cache["limit"].isNotNull()),
+                has_limit=_any(QueueHistory.cache["has_limit"]),
+            )
         )
     )
 
@@ -104,42 +149,38 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
     commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
     lags_at = F.when(F.col("lag_upper") > 0, F.col("observed_at"))
     stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
-    is_latest = F.col("ago") == 0
-    latest = {
-        **{name: F.col(name) for name in LATEST},
-        "commit": commit,
-        # A boolean, because Spark sorts to aggregate texts.
-        "from_broker": F.col("offset_store") == "broker",
-    }
+    is_latest = Counting.ago == 0
     return (
         queues.join(F.broadcast(counting), on="snapshot_id")
-        .groupBy(*CONSUMED_QUEUE, F.col("counts_for").alias("snapshot_id"))
+        .groupBy(*CONSUMED_QUEUE, Counting.counts_for.alias("snapshot_id"))
         .agg(
-            *(F.max(F.when(is_latest, value)).alias(name) for name, value in latest.items()),
-            F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
-            F.max_by(commit, "ago").alias("first_commit"),
-            F.min("pull_offset").alias("lowest_pull"),
-            F.min("max_offset").alias("lowest_written"),
-            F.max("max_offset").alias("highest_written"),
-            F.min("lost").alias("lowest_lost"),
-            F.count(lags_at).alias("lagged"),
-            F.min(lags_at).alias("lags_since"),
+            *(F.max(F.when(is_latest, F.col(name))).alias(name) for name in LATEST),
+            *QueueHistory.named(
+                commit=F.max(F.when(is_latest, commit)),
+                # A boolean, because Spark sorts to aggregate texts.
+                from_broker=F.max(F.when(is_latest, F.col("offset_store") == "broker")),
+                stepped=F.bit_or(F.when(stepped, _bit(Counting.ago))),
+                first_commit=F.max_by(commit, Counting.ago),
+                lowest_pull=F.min("pull_offset"),
+                lowest_written=F.min("max_offset"),
+                highest_written=F.max("max_offset"),
+                lowest_lost=F.min("lost"),
+                lagged=F.count(lags_at),
+                lags_since=F.min(lags_at),
+            ),
         )
     )
 
 
-def _bit(place: str) -> Column:
-    return F.call_function("shiftleft", F.lit(1), F.col(place))
+def _bit(place: Column) -> Column:
+    return F.call_function("shiftleft", F.lit(1), place)
 
 
 def _with_cache(
     queues: DataFrame, client_queues: DataFrame | None, counting: DataFrame
 ) -> DataFrame:
-    """Add ``cache``: the latest client report of the queue's cached messages, NULL without one."""
-    limit = f"client_id:string,limit:{LIMIT_TYPE},has_limit:boolean"
-    kind = f"struct<observed_at:timestamp,messages:bigint,{limit}>"
     if client_queues is None:
-        return with_new(queues, cache=F.lit(None).cast(kind))
+        return QueueHistory.to(queues, cache=F.lit(None).cast(_CACHE))
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
     report = F.struct(
@@ -153,30 +194,20 @@ def _with_cache(
     cache = (
         client_queues.where(is_owned)
         .join(F.broadcast(counting), on="snapshot_id")
-        .groupBy(F.col("counts_for").alias("snapshot_id"), *keys)
-        .agg(F.max(report).cast(kind).alias("cache"))
+        .groupBy(Counting.counts_for.alias("snapshot_id"), *keys)
+        .agg(*QueueHistory.named(cache=F.max(report).cast(_CACHE)))
     )
     return queues.join(cache, on=["snapshot_id", *keys], how="left")
 
 
 def queues_with(condition: Column) -> Column:
-    """Collect the queues for which a condition holds, as structs ordered by broker and queue.
-
-    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, priority_rank,
-    first_commit, lost, lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at,
-    messages, client_id, limit``).
-    """
-    names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
-    counted = (
-        "priority_rank",
-        "first_commit",
-        "lost",
-        "lowest_lost",
-        "pull_offset",
-        "lowest_pull",
-        "cache",
+    """Collect the queues for which a condition holds, as structs ordered by broker and queue."""
+    queue = F.struct(
+        *("broker", "queue_id", "client_id", QueueHistory.from_broker),
+        *("consumer_offset", "lag_upper", "priority_rank", QueueHistory.first_commit),
+        *("lost", QueueHistory.lowest_lost, "pull_offset", QueueHistory.lowest_pull),
+        QueueHistory.cache,
     )
-    queue = F.struct(*names, *counted)
     return F.array_sort(F.collect_list(F.when(condition, queue)))
 
 
