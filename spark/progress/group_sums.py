@@ -23,6 +23,10 @@ class Track(Added):
     )
 
 
+KNOWN = "struct<observed_at:timestamp,value:bigint,lost:bigint>"
+"""Type of an observation with a known value."""
+
+
 class GroupHistory(Added):
     """Facts about a group on a topic from its last `OBSERVATIONS`, this one included."""
 
@@ -31,10 +35,7 @@ class GroupHistory(Added):
     pops = column("boolean", "it pops, and acknowledgements do not move its commits")
     observations = column("bigint", "how many there are")
     since = column("timestamp", "instant of the oldest")
-    known = column(
-        "array<struct<observed_at:timestamp,value:bigint,lost:bigint>>",
-        "those with a value, oldest first",
-    )
+    known = column(f"array<{KNOWN}>", "those with a value, oldest first")
     offline = column("array<int>", "numbers of those at whose ends no client was online")
     largest_ack_tps = column("double", "largest rate of acknowledgements; NULL where none is known")
     redelivered = column("double", "largest rate of redelivered messages")

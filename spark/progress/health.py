@@ -24,13 +24,20 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import matches, milliseconds, with_new
+from spark.columns import Added, column, matches, milliseconds
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
-from spark.progress.group_sums import group_progress, in_observations
+from spark.progress.group_sums import KNOWN, GroupHistory, Track, group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
+from spark.progress.health_reasons import Reason
 from spark.progress.keys import GROUP_TOPIC_HISTORY
-from spark.progress.queue_progress import queue_progress
+from spark.progress.queue_progress import (
+    QUEUE,
+    Counting,
+    QueueHistory,
+    QueuesOfGroup,
+    queue_progress,
+)
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.model.health import Health, HealthReason
@@ -50,16 +57,31 @@ WORSE_THAN_CATCHING_UP = (
 """States after which a lag that falls is `CATCHING_UP`, however small it is."""
 
 
+_STATE = "struct<health:string,reason:string>"
+
+
+class Judged(Added):
+    """Columns that the rules compare, and what they decide."""
+
+    first = column(KNOWN, "the first known observation")
+    last = column(KNOWN, "the last known observation")
+    unhealthy = column(f"array<{QUEUE}>", "the standing queues that count; see `counts_for_health`")
+    trouble = column(_STATE, "the state by `RULES_OF_TROUBLE`; NULL where none of them is true")
+    was_worse = column("boolean", "one of the observations was `WORSE_THAN_CATCHING_UP`")
+    state = column(_STATE, "the state")
+    named_queues = column(f"array<{QUEUE}>", "the queues that its reason names")
+
+
 def rule_1_losing(_: Threshold) -> Column:
     """Rule 1, `LOSING`: more messages expired unconsumed than at the first known observation."""
-    expired = F.col("last.lost") > _initially_lost()
+    expired = Judged.last["lost"] > _initially_lost()
     return _state(Health.LOSING, HealthReason.MESSAGES_EXPIRED, expired)
 
 
 def rule_2_unknown(threshold: Threshold) -> Column:
     """Rule 2, `UNKNOWN`: the lag is unknown now, or too few observations are known."""
-    is_unknown = F.col("value").isNull()
-    too_few = F.size("known") < threshold("known")
+    is_unknown = GroupHistory.value.isNull()
+    too_few = F.size(GroupHistory.known) < threshold("known")
     reason = (
         F.when(~F.col("complete"), HealthReason.QUEUES_UNKNOWN)
         .when(is_unknown, HealthReason.LAG_UNKNOWN)
@@ -80,8 +102,8 @@ def rule_3_unsubscribed(_: Threshold) -> Column:
 
 def rule_4_stopped(_: Threshold) -> Column:
     """Rule 4, `STOPPED`: messages wait, no member is online, and nothing progresses without one."""
-    no_progress = ~_progressed() | (~F.col("was_online") & ~_stepped_offline())
-    stopped = (F.col("value") > 0) & ~F.col("online") & no_progress & ~_acknowledges()
+    no_progress = ~_progressed() | (~GroupHistory.was_online & ~_stepped_offline())
+    stopped = (GroupHistory.value > 0) & ~F.col("online") & no_progress & ~_acknowledges()
     return _state(Health.STOPPED, HealthReason.NO_MEMBER_ONLINE, stopped)
 
 
@@ -93,10 +115,10 @@ def rule_5_blocked(_: Threshold) -> Column:
 
 def rule_6_blocked_by_pops(_: Threshold) -> Column:
     """Rule 6, `BLOCKED`: a POP group has messages in flight and is not known to finish any."""
-    flying = F.col("in_flight")
+    flying = GroupHistory.in_flight
     stays = (F.size(flying) > 1) & (F.array_min(flying) > 0)
     no_fewer = _newest(flying) >= F.get(flying, F.lit(0))
-    holds = F.col("pops") & stays & no_fewer & ~_progressed() & ~_acknowledges()
+    holds = GroupHistory.pops & stays & no_fewer & ~_progressed() & ~_acknowledges()
     return _state(Health.BLOCKED, HealthReason.POPPED_UNFINISHED, holds)
 
 
@@ -109,7 +131,7 @@ def rule_7_stalled(_: Threshold) -> Column:
 def rule_8_falling_behind(threshold: Threshold) -> Column:
     """Rule 8, `FALLING_BEHIND`: the lag rises in most steps, by more than a while's production."""
     is_rising = _rising_steps() >= threshold("rising_steps")
-    rise = F.col("last.value") - F.col("first.value")
+    rise = Judged.last["value"] - Judged.first["value"]
     return _state(
         Health.FALLING_BEHIND,
         HealthReason.LAG_RISES,
@@ -122,7 +144,7 @@ def rule_9_unknown_in_flight(_: Threshold) -> Column:
     is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
     # An endpoint's number may be wrong, and 0 shows nothing; above 0 it forbids to call all done.
     is_witnessed = F.coalesce(F.col("inflight_witness") > 0, F.lit(False))
-    may_hold = F.col("pops") & (is_bound | is_witnessed) & ~_acknowledges()
+    may_hold = GroupHistory.pops & (is_bound | is_witnessed) & ~_acknowledges()
     return _state(Health.UNKNOWN, HealthReason.IN_FLIGHT_UNKNOWN, may_hold)
 
 
@@ -132,19 +154,19 @@ def rule_10_catching_up(threshold: Threshold) -> Column:
     The larger rate of production counts, because the rest of a burst at a healthy group is no
     shrinking backlog.
     """
-    first, last = F.col("first.value"), F.col("last.value")
-    ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
-    had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
+    first, last = Judged.first["value"], Judged.last["value"]
+    ripple = F.greatest("produce_tps", GroupHistory.produced_tps) * threshold("rise_seconds")
+    had_trouble = F.coalesce(first > ripple, F.lit(False)) | Judged.was_worse
     falls = (last < first) & (last > 0)
     return _state(Health.CATCHING_UP, HealthReason.LAG_FALLS, falls & had_trouble)
 
 
 def rule_11_idle(_: Threshold) -> Column:
     """Rule 11, `IDLE`: no lag, nothing written, consumed, in flight or redelivered."""
-    traffic = _progressed() | F.coalesce("written", F.lit(False))
-    signs = ("inflight", "inflight_witness", "redelivered")
-    unfinished = F.greatest(*(F.coalesce(F.col(name) > 0, F.lit(False)) for name in signs))
-    idle = (F.col("value") == 0) & ~(traffic | _acknowledges() | unfinished)
+    traffic = _progressed() | F.coalesce(QueuesOfGroup.written, F.lit(False))
+    signs = (F.col("inflight"), F.col("inflight_witness"), GroupHistory.redelivered)
+    unfinished = F.greatest(*(F.coalesce(sign > 0, F.lit(False)) for sign in signs))
+    idle = (GroupHistory.value == 0) & ~(traffic | _acknowledges() | unfinished)
     return _state(Health.IDLE, HealthReason.NO_TRAFFIC, idle)
 
 
@@ -176,14 +198,14 @@ def is_standing(threshold: Threshold) -> Column:
     Whatever it did between: a consumer that starts over again and again makes no progress. The row
     is one of a queue in `spark.progress.queue_progress`.
     """
-    lagging_for = milliseconds(F.col("lags_since"), F.col("observed_at"))
+    lagging_for = milliseconds(QueueHistory.lags_since, F.col("observed_at"))
     # The commits of a recreated queue before it fell were those of another one.
-    is_same_queue = F.col("max_offset") >= F.col("highest_written")
+    is_same_queue = F.col("max_offset") >= QueueHistory.highest_written
     return (
         (F.col("lag_upper") > 0)
-        & (F.col("commit") <= F.col("first_commit"))
-        & (is_same_queue | (F.coalesce("stepped", F.lit(0)) == 0))
-        & (F.col("lagged") >= threshold("standing"))
+        & (QueueHistory.commit <= QueueHistory.first_commit)
+        & (is_same_queue | (F.coalesce(QueueHistory.stepped, F.lit(0)) == 0))
+        & (QueueHistory.lagged >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )
 
@@ -198,7 +220,7 @@ def counts_for_health(queue: Column) -> Column:
     """
     is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
     commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
-    has_its_turn = ~(F.col("first_rank") < queue["priority_rank"])
+    has_its_turn = ~(QueuesOfGroup.first_rank < queue["priority_rank"])
     expected = commit_expected & F.coalesce(has_its_turn, F.lit(True))
     return ~F.coalesce(is_leftover, F.lit(False)) & expected
 
@@ -237,10 +259,11 @@ def with_health(
         One row per row of `groups`, with its columns and those of
         `tidemark.lake.tables.progress.HEALTH`.
     """
-    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
+    counting = numbers.select("snapshot_id", F.explode("counts_for").alias(*Counting.types()))
     threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
     before = earlier.select(
-        *OF_ONE_OBSERVATION, F.col("health").isin(*WORSE_THAN_CATCHING_UP).alias("earlier_worse")
+        *OF_ONE_OBSERVATION,
+        *Track.named(earlier_worse=F.col("health").isin(*WORSE_THAN_CATCHING_UP)),
     )
     progress = queue_progress(queues, client_queues, counting, is_standing(threshold))
     return (
@@ -250,24 +273,29 @@ def with_health(
         .transform(group_progress)
         .where(inside(window))
         .transform(
-            with_new,
-            first=F.get("known", F.lit(0)),
-            last=_newest(F.col("known")),
-            unhealthy=F.filter("standing", counts_for_health),
+            Judged.to,
+            first=F.get(GroupHistory.known, F.lit(0)),
+            last=_newest(GroupHistory.known),
+            unhealthy=F.filter(QueuesOfGroup.standing, counts_for_health),
         )
-        .transform(with_new, trouble=_first_true(RULES_OF_TROUBLE, threshold))
-        .transform(with_new, was_worse=_was_worse())
-        .transform(with_new, state=F.coalesce("trouble", _first_true(RULES_OF_CALM, threshold)))
-        .where(F.coalesce("counts_for_itself", F.lit(True)))
-        .transform(with_new, reason=F.col("state.reason"), named=_named_queues())
-        .transform(with_new, facts=reasons.facts(_facts(threshold)))
+        .transform(Judged.to, trouble=_first_true(RULES_OF_TROUBLE, threshold))
+        .transform(Judged.to, was_worse=_was_worse())
+        .transform(
+            Judged.to, state=F.coalesce(Judged.trouble, _first_true(RULES_OF_CALM, threshold))
+        )
+        .where(F.coalesce(Track.counts_for_itself, F.lit(True)))
+        .transform(Reason.to, reason=Judged.state["reason"])
+        .transform(Judged.to, named_queues=_named_queues())
+        .transform(Reason.to, facts=reasons.facts(_facts(threshold)))
         .select(
             *OF_ONE_OBSERVATION,
             "state.health",
             reasons.text().alias("health_reason"),
-            F.when(F.col("has_limit"), F.size("held_back")).alias("queues_flow_controlled"),
-            F.col("reason").alias("health_reason_code"),
-            F.col("facts").alias("health_facts"),
+            F.when(QueuesOfGroup.has_limit, F.size(QueuesOfGroup.held_back)).alias(
+                "queues_flow_controlled"
+            ),
+            Reason.reason.alias("health_reason_code"),
+            Reason.facts.alias("health_facts"),
         )
     )
 
@@ -308,14 +336,16 @@ def _state(health: Health, reason: HealthReason | Column, condition: Column) -> 
 
 def _of_track() -> list[Column]:
     own = F.map_contains_key(F.col("counts_for"), F.col("snapshot_id"))
-    return [F.col("snapshot_id"), F.col("number"), own.alias("counts_for_itself")]
+    return [F.col("snapshot_id"), Track.number, *Track.named(counts_for_itself=own)]
 
 
 def _was_worse() -> Column:
     """Return whether one of the observations was in a state `WORSE_THAN_CATCHING_UP`."""
-    is_worse = F.col("trouble.health").isin(*WORSE_THAN_CATCHING_UP)
+    is_worse = Judged.trouble["health"].isin(*WORSE_THAN_CATCHING_UP)
     in_window = F.max(is_worse).over(in_observations())
-    return F.coalesce(in_window, F.lit(False)) | F.coalesce("was_worse_earlier", F.lit(False))
+    return F.coalesce(in_window, F.lit(False)) | F.coalesce(
+        GroupHistory.was_worse_earlier, F.lit(False)
+    )
 
 
 def _newest(array: Column) -> Column:
@@ -324,21 +354,21 @@ def _newest(array: Column) -> Column:
 
 def _initially_lost() -> Column:
     """Return the first known number of lost messages: it is unknown before the first commit."""
-    return F.get(F.filter("known.lost", lambda lost: lost.isNotNull()), F.lit(0))
+    return F.get(F.filter(GroupHistory.known["lost"], lambda lost: lost.isNotNull()), F.lit(0))
 
 
 def _progressed() -> Column:
-    return F.coalesce("progressed", F.lit(False))
+    return F.coalesce(QueuesOfGroup.progressed, F.lit(False))
 
 
 def _stepped_offline() -> Column:
     """Return whether a commit advanced while no client was online."""
 
     def stepped(number: Column) -> Column:
-        ago = (F.col("number") - number).cast("int")
-        return F.getbit("stepped", ago) == 1
+        ago = (Track.number - number).cast("int")
+        return F.getbit(QueuesOfGroup.stepped, ago) == 1
 
-    return F.coalesce(F.exists("offline", stepped), F.lit(False))
+    return F.coalesce(F.exists(GroupHistory.offline, stepped), F.lit(False))
 
 
 def _acknowledges() -> Column:
@@ -346,7 +376,7 @@ def _acknowledges() -> Column:
 
     Its commits move when messages are popped.
     """
-    return F.coalesce(F.col("largest_ack_tps") > 0, F.lit(False))
+    return F.coalesce(GroupHistory.largest_ack_tps > 0, F.lit(False))
 
 
 def _acknowledged() -> Column:
@@ -354,20 +384,23 @@ def _acknowledged() -> Column:
 
     Brokers count acknowledgements of lite topics at the topic that these belong to.
     """
-    return (F.col("pops") | is_lite(F.col("topic"))) & _acknowledges()
+    return (GroupHistory.pops | is_lite(F.col("topic"))) & _acknowledges()
 
 
 def _blocked_queues() -> Column:
-    return F.filter("unhealthy", is_handed_out)
+    return F.filter(Judged.unhealthy, is_handed_out)
 
 
 def _stalled_queues() -> Column:
-    return F.filter("unhealthy", lambda queue: ~is_handed_out(queue))
+    return F.filter(Judged.unhealthy, lambda queue: ~is_handed_out(queue))
 
 
 def _rising_steps() -> Column:
     """Count the steps between known observations that go up or stay level."""
-    values, steps = F.col("known.value"), F.greatest(F.size("known") - 1, F.lit(0))
+    values, steps = (
+        GroupHistory.known["value"],
+        F.greatest(F.size(GroupHistory.known) - 1, F.lit(0)),
+    )
     rising = F.zip_with(
         F.slice(values, F.lit(2), steps), F.slice(values, F.lit(1), steps), lambda b, a: b >= a
     )
@@ -379,43 +412,43 @@ def _production_in_rise_seconds(threshold: Threshold) -> Column:
 
     Production as it is now: the mean of a quiet topic's window is lower than its next message.
     """
-    return F.coalesce("produce_tps", "produced_tps") * threshold("rise_seconds")
+    return F.coalesce("produce_tps", GroupHistory.produced_tps) * threshold("rise_seconds")
 
 
 def _named_queues() -> Column:
     """Return the queues that the reason of a row names."""
-    reason = F.col("state.reason")
+    reason = Judged.state["reason"]
     return (
-        F.when(reason == HealthReason.MESSAGES_EXPIRED, F.col("losing"))
+        F.when(reason == HealthReason.MESSAGES_EXPIRED, QueuesOfGroup.losing)
         .when(reason == HealthReason.MESSAGES_UNFINISHED, _blocked_queues())
         .when(reason == HealthReason.COMMITS_STAND, _stalled_queues())
-        .otherwise(F.col("held_back"))
+        .otherwise(QueuesOfGroup.held_back)
     )
 
 
 def _facts(threshold: Threshold) -> dict[str, Column]:
     """Return the values that reasons may state, by field of ``health_facts``."""
-    is_of_value = F.col("reason").isin(HealthReason.NO_SUBSCRIBER, HealthReason.NO_MEMBER_ONLINE)
-    flying, named = F.col("in_flight"), F.size("named")
+    is_of_value = Reason.reason.isin(HealthReason.NO_SUBSCRIBER, HealthReason.NO_MEMBER_ONLINE)
+    flying, named = GroupHistory.in_flight, F.size(Judged.named_queues)
     return {
-        "observations": F.col("observations"),
-        "span_ms": milliseconds(F.col("since"), F.col("observed_at")),
-        "known": F.size("known"),
-        "lag": F.when(is_of_value, F.col("value")).otherwise(F.col("last.value")),
-        "lag_before": F.col("first.value"),
-        "lost": F.col("last.lost"),
+        "observations": GroupHistory.observations,
+        "span_ms": milliseconds(GroupHistory.since, F.col("observed_at")),
+        "known": F.size(GroupHistory.known),
+        "lag": F.when(is_of_value, GroupHistory.value).otherwise(Judged.last["value"]),
+        "lag_before": Judged.first["value"],
+        "lost": Judged.last["lost"],
         "lost_before": _initially_lost(),
         "in_flight": _newest(flying),
         "in_flight_before": F.get(flying, F.lit(0)),
-        "acks_counted": F.when(F.col("pops"), F.col("largest_ack_tps").isNotNull()),
-        "redelivered_tps": F.col("redelivered"),
+        "acks_counted": F.when(GroupHistory.pops, GroupHistory.largest_ack_tps.isNotNull()),
+        "redelivered_tps": GroupHistory.redelivered,
         "rising_steps": _rising_steps(),
-        "steps": F.size("known") - 1,
+        "steps": F.size(GroupHistory.known) - 1,
         "rise_seconds": threshold("rise_seconds"),
         "rise_messages": _production_in_rise_seconds(threshold),
         "queues_named": F.when(named > 0, named),
         "queues": F.when(
             named > 0,
-            F.transform(F.slice("named", 1, reasons.NAMED_QUEUES), reasons.queue_facts),
+            F.transform(F.slice(Judged.named_queues, 1, reasons.NAMED_QUEUES), reasons.queue_facts),
         ),
     }

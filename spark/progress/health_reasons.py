@@ -5,7 +5,7 @@ returns the facts that this reason states, and `text` makes ``health_reason`` fr
 the same facts in other languages.
 
 The rows are those of `spark.progress.health`: one per snapshot, group and topic, with the columns
-of ``progress.groups``, ``reason`` and ``facts``.
+of ``progress.groups`` and `Reason`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from spark.columns import Added, column
 from tidemark.lake.bounds import Bound
 from tidemark.lake.schema import type_text
 from tidemark.lake.tables.progress import HEALTH_FACTS, HEALTH_QUEUE
@@ -28,6 +29,13 @@ LIMITS = {
     CacheLimit.CACHED_SPAN: "a span of %s of %s offsets",
 }
 """Texts of the limits of a client's cache."""
+
+
+class Reason(Added):
+    """Why a row has its state."""
+
+    reason = column("string", "the `HealthReason`")
+    facts = column(type_text(HEALTH_FACTS), "the values that it states, as ``health_facts``")
 
 
 def facts(values: Mapping[str, Column]) -> Column:
@@ -77,7 +85,7 @@ def _struct(kind: pa.StructType, values: Mapping[str, Column]) -> Column:
 
 
 def _states(fact: str) -> Column:
-    return F.col("reason").isin(*(reason for reason, names in FACTS.items() if fact in names))
+    return Reason.reason.isin(*(reason for reason, names in FACTS.items() if fact in names))
 
 
 def text() -> Column:
@@ -112,12 +120,12 @@ def text() -> Column:
     }
     chosen = F.lit(None).cast("string")
     for reason, words in worded.items():
-        chosen = F.when(F.col("reason") == reason, words).otherwise(chosen)
+        chosen = F.when(Reason.reason == reason, words).otherwise(chosen)
     return chosen
 
 
 def _fact(name: str) -> Column:
-    return F.col(f"facts.{name}")
+    return Reason.facts[name]
 
 
 def _joined(*parts: Column) -> Column:

@@ -80,11 +80,12 @@ class QueueHistory(Added):
     cache = column(_CACHE, "latest client report of its cached messages; NULL without one")
 
 
-_QUEUE = (
+QUEUE = (
     "struct<broker:string,queue_id:int,client_id:string,from_broker:boolean,"
     "consumer_offset:bigint,lag_upper:bigint,priority_rank:int,first_commit:bigint,lost:bigint,"
     f"lowest_lost:bigint,pull_offset:bigint,lowest_pull:bigint,cache:{_CACHE}>"
 )
+"""Type of a queue that a reason can name; see `queues_with`."""
 
 
 class QueuesOfGroup(Added):
@@ -94,10 +95,10 @@ class QueuesOfGroup(Added):
     progressed = column("boolean", "a commit is further than at the first of them")
     written = column("boolean", "a message was written")
     first_rank = column("int", "lowest `priority_rank` of a queue that progressed")
-    losing = column(f"array<{_QUEUE}>", "queues that lost messages")
-    standing = column(f"array<{_QUEUE}>", "queues that stand still while messages wait")
+    losing = column(f"array<{QUEUE}>", "queues that lost messages")
+    standing = column(f"array<{QUEUE}>", "queues that stand still while messages wait")
     held_back = column(
-        f"array<{_QUEUE}>", "those whose client does not pull because its cache is at a limit"
+        f"array<{QUEUE}>", "those whose client does not pull because its cache is at a limit"
     )
     has_limit = column("boolean", "a client reported the limit of a cache")
 
