@@ -151,12 +151,22 @@ def without_leftover_commits(queues: DataFrame, members: DataFrame) -> DataFrame
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
+
+class WorstClient(Added):
+    """Columns of `sums_of_worst_clients` besides those of ``progress.groups``."""
+
+    queues_known = column("bigint", "queues with both ends and an own offset")
+    queues_unmeasured = column("bigint", "the others")
+    broadcast = column("boolean", "its offsets are not those of a clustering group")
+    moved = column("boolean", "a commit advanced since the previous observation")
+
+
 OF_WORST_CLIENT = (
     *(*COUNTS, *SPANS, *RATES),
-    *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
+    *("client_id", "queues_never_committed", *WorstClient.types()),
     *("max_queue_lag", "skew"),
-    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
-    *("consume_mode", "consume_kind", "lag_is_lower_bound", "inflight_source", "moved"),
+    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds"),
+    *("consume_mode", "consume_kind", "lag_is_lower_bound", "inflight_source"),
     *("delay_is_lower_bound", "ready_delay_is_lower_bound"),
 )
 """Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
@@ -198,15 +208,18 @@ def _sums(known: DataFrame) -> DataFrame:
             *(_largest_of_served(F.col(name)).alias(name) for name in SPANS),
             *(F.sum(name).alias(name) for name in RATES),
             F.min("loss_in_seconds").alias("loss_in_seconds"),
-            F.count_if(measured & ~is_shadow).alias("queues_known"),
-            F.count_if(~measured | is_shadow).alias("queues_unmeasured"),
+            *WorstClient.named(
+                queues_known=F.count_if(measured & ~is_shadow),
+                queues_unmeasured=F.count_if(~measured | is_shadow),
+                broadcast=F.max(F.col("offset_store") != "broker"),
+                moved=F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")),
+            ),
             F.count_if(measured & F.col("consumer_offset").isNull()).alias(
                 "queues_never_committed"
             ),
             F.max(lag).alias("max_queue_lag"),
             F.avg(lag).alias("mean_queue_lag"),
             least_struct(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
-            F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
             # Brokers of one group can differ in kind; the last kind by name has the fewest facts.
             F.max("consume_kind").alias("consume_kind"),
@@ -219,7 +232,6 @@ def _sums(known: DataFrame) -> DataFrame:
             (_largest_of_served((measured & _may_be_ready_longer()).cast("bigint")) > 0).alias(
                 "may_be_ready_longer"
             ),
-            F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
         )
     )
     return with_new(

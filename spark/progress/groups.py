@@ -10,12 +10,13 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, with_new
+from spark.columns import Added, at_least_zero, column
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_sums import (
     OF_WORST_CLIENT,
     REPORTED_OF_GROUP,
+    WorstClient,
     group_members,
     sums_of_worst_clients,
     without_leftover_commits,
@@ -28,8 +29,9 @@ from spark.progress.popped import (
     with_inflight,
 )
 from spark.progress.queues import RawFrames
-from spark.progress.retry_topics import belongs_to_group, topics_of_groups
+from spark.progress.retry_topics import OwnTopic, belongs_to_group, topics_of_groups
 from spark.progress.unknown_queues import (
+    Beyond,
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
@@ -47,6 +49,76 @@ HEALTH = {column.name for column in progress.HEALTH}
 
 OF_ONE_OBSERVATION = [name for name in progress.GROUPS.column_names if name not in HEALTH]
 """Columns of ``progress.groups`` that follow from one observation."""
+
+
+class ReportedOfGroup(Added):
+    """Facts about a group that a member, a broker or a problem states; NULL where it does not."""
+
+    has_members = column("boolean", "it has a member")
+    has_silent_member = column(
+        "boolean", "a member reports no subscription, as members with assigned queues do"
+    )
+    has_grpc = column("boolean", "a member speaks gRPC")
+    has_remoting = column("boolean", "a member speaks the remoting protocol")
+    shared_id = column("string", "a client id with several connections at one broker")
+    holder = column("string", "a broker that holds commits of it")
+    configured = column("string", "a broker that has its configuration")
+    hidden = column("boolean", "it has queues on an unreachable broker")
+    members_unknown = column("boolean", "members may be online on a broker that did not report")
+
+
+class AboutGroup(Added):
+    """Facts about a group on all topics together."""
+
+    has_members = column("boolean", "it has a member; NULL without one")
+    has_silent_member = column("boolean", "a member reports no subscription")
+    has_grpc = column("boolean", "a member speaks gRPC")
+    has_remoting = column("boolean", "a member speaks the remoting protocol")
+    most_connections = column("int", "most connections of a client id at one broker")
+    shared_ids = column("array<string>", "client ids with several connections at one broker")
+    holders = column("array<string>", "brokers that hold commits of it")
+    configured = column("array<string>", "brokers that have its configuration")
+    members_unknown = column("boolean", "members may be online on a broker that did not report")
+    hidden = column("boolean", "it has queues on an unreachable broker")
+    retries_waiting = column("array<string>", "its retry topics with messages, or maybe with some")
+    has_dlq = column("boolean", "it has a dead-letter topic; NULL without one")
+    dead_letters = column("bigint", "messages in its dead-letter topic, as far as known")
+
+
+class AcrossTopics(Added):
+    """Facts about a group from its rows of all topics, its retry topics and those of POP."""
+
+    retries = column("bigint", "its lag on its retry topics")
+    retries_are_bound = column("boolean", "that is a lower bound; NULL where that is unknown")
+    retries_read = column("array<string>", "its retry topics with a known lag")
+    retries_tps = column(
+        "double", "messages written there per second, 0 without a queue, NULL with an unknown rate"
+    )
+    written_tps = column("double", "messages written to its other topics, as far as known")
+    retries_unknown = column("bigint", "most unknown queues of one of its retry topics")
+    progressed = column("boolean", "any commit or acknowledgement advanced")
+
+
+class Subscribers(Added):
+    """Members of a group on a topic."""
+
+    subscribers = column("int", "how many subscribe to the topic")
+
+
+class Coverage(Added):
+    """Parts of the cluster that a snapshot covers."""
+
+    has_all_topics = column(
+        "boolean",
+        "every broker named its topics, so a missing topic does not exist, whatever other requests "
+        "failed",
+    )
+    from_files = column("boolean", "it was read from files, without requests for clients")
+    proxy_may_know = column(
+        "boolean",
+        "a proxy that nobody requested may know members that brokers do not report",
+    )
+    with_groups = column("array<string>", "brokers that reported their consumer groups")
 
 
 def groups(
@@ -124,7 +196,7 @@ def groups(
         )
         .transform(with_acknowledgements, evidence.throughput)
         .transform(with_inflight, raw.clients.where(inside(window)), brokers, witnesses)
-        .transform(with_new, **_over_topics())
+        .transform(_with_other_topics)
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")
         .join(F.broadcast(consumed_beyond), on=list(GROUP_TOPIC_ID), how="left")
@@ -154,7 +226,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
     One aggregation serves all three inputs, where joins would sort each of them. All queues of a
     broadcasting group are among the unknown ones, so those known of its worst client are deducted.
     """
-    counted = F.col("queues_known") + F.col("queues_unmeasured")
+    counted = WorstClient.queues_known + WorstClient.queues_unmeasured
     is_broadcast = F.max("is_broadcast") > 0
     return (
         sums.unionByName(
@@ -169,10 +241,10 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
         .agg(
             (
                 F.coalesce(F.sum("unknown"), F.lit(0))
-                + F.coalesce(F.max("queues_unmeasured"), F.lit(0))
+                + F.coalesce(F.max(WorstClient.queues_unmeasured), F.lit(0))
                 - F.when(is_broadcast, F.coalesce(F.max(counted), F.lit(0))).otherwise(0)
             ).alias("queues_unknown"),
-            F.size(F.collect_set("member")).alias("subscribers"),
+            *Subscribers.named(subscribers=F.size(F.collect_set("member"))),
             *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
         )
     )
@@ -187,7 +259,7 @@ def _is_consumed() -> Column:
 def _about_groups(
     members: DataFrame, members_unknown: DataFrame, holders: DataFrame, own_topics: DataFrame
 ) -> DataFrame:
-    """Return one row per snapshot and group with facts about it on all topics together."""
+    """Return one row per snapshot and group: `AboutGroup` and columns of ``progress.groups``."""
     return (
         members.select(*GROUP_ID, *REPORTED_OF_GROUP, *_of_members())
         .unionByName(members_unknown, allowMissingColumns=True)
@@ -198,46 +270,48 @@ def _about_groups(
             F.min("message_model").alias("message_model"),
             F.min("consume_type").alias("consume_type"),
             F.min_by("version", "version_order").alias("client_version"),
-            F.max("has_members").alias("has_members"),
-            F.max("has_silent_member").alias("has_silent_member"),
-            F.max("has_grpc").alias("has_grpc"),
-            F.max("has_remoting").alias("has_remoting"),
-            F.max("connections").alias("most_connections"),
-            F.collect_set("shared_id").alias("shared_ids"),
-            F.collect_set("holder").alias("holders"),
-            F.collect_set("configured").alias("configured"),
-            F.max("members_unknown").alias("members_unknown"),
-            F.max("hidden").alias("hidden"),
-            F.collect_set("waiting").alias("retries_waiting"),
-            F.max("has_dlq").alias("has_dlq"),
-            F.try_sum("dead_letters").alias("dead_letters"),
+            *AboutGroup.named(
+                has_members=F.max(ReportedOfGroup.has_members),
+                has_silent_member=F.max(ReportedOfGroup.has_silent_member),
+                has_grpc=F.max(ReportedOfGroup.has_grpc),
+                has_remoting=F.max(ReportedOfGroup.has_remoting),
+                most_connections=F.max("connections"),
+                shared_ids=F.collect_set(ReportedOfGroup.shared_id),
+                holders=F.collect_set(ReportedOfGroup.holder),
+                configured=F.collect_set(ReportedOfGroup.configured),
+                members_unknown=F.max(ReportedOfGroup.members_unknown),
+                hidden=F.max(ReportedOfGroup.hidden),
+                retries_waiting=F.collect_set(OwnTopic.waiting),
+                has_dlq=F.max(OwnTopic.has_dlq),
+                dead_letters=F.try_sum(OwnTopic.dead_letters),
+            ),
         )
     )
 
 
 def _of_members() -> list[Column]:
-    """Return facts about each group from the rows of its members.
-
-    ``has_silent_member``: a member reports no subscription, as members with assigned queues do;
-    ``shared_id``: a client id has several connections at one broker.
-    """
+    """Return facts about a group from the rows of its members."""
     is_true = F.lit(True)
     speaks_grpc = F.col("client_id").rlike(GRPC_CLIENT_ID)
     return [
-        is_true.alias("has_members"),
-        F.when(F.col("topic").isNull(), is_true).alias("has_silent_member"),
-        F.when(speaks_grpc, is_true).alias("has_grpc"),
-        F.when(~speaks_grpc, is_true).alias("has_remoting"),
+        *ReportedOfGroup.named(
+            has_members=is_true,
+            has_silent_member=F.when(F.col("topic").isNull(), is_true),
+            has_grpc=F.when(speaks_grpc, is_true),
+            has_remoting=F.when(~speaks_grpc, is_true),
+            shared_id=F.when(F.col("connections") > 1, F.col("client_id")),
+        ),
         F.col("connections"),
-        F.when(F.col("connections") > 1, F.col("client_id")).alias("shared_id"),
     ]
 
 
 def _holders(known: DataFrame, configured: DataFrame) -> DataFrame:
     """Return the brokers that hold commits of a group, and those that have its configuration."""
     of_brokers = F.col("consumer_offset").isNotNull() & (F.col("offset_store") != "client_file")
-    commits = known.where(of_brokers).select(*GROUP_ID, F.col("broker").alias("holder"))
-    configs = configured.select(*GROUP_ID, F.col("broker").alias("configured"))
+    commits = known.where(of_brokers).select(
+        *GROUP_ID, *ReportedOfGroup.named(holder=F.col("broker"))
+    )
+    configs = configured.select(*GROUP_ID, *ReportedOfGroup.named(configured=F.col("broker")))
     return commits.distinct().unionByName(configs, allowMissingColumns=True)
 
 
@@ -251,28 +325,23 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     )
     named = F.substring_index("problem.operation", names.CONNECTIONS, -1)
     requested = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
-    groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
+    groups = hidden.select(
+        "snapshot_id", "consumer_group", *ReportedOfGroup.named(hidden=F.lit(True))
+    )
     frame = groups.unionByName(requested, allowMissingColumns=True)
-    return with_new(frame, members_unknown=F.lit(True))
+    return ReportedOfGroup.to(frame, members_unknown=F.lit(True))
 
 
-def _over_topics() -> dict[str, Column]:
-    """Return facts about each group from all its topics.
-
-    ``retries``: its lag on its retry topics, those of POP included; ``retries_are_bound``: whether
-    that is a lower bound; ``retries_read``: those with a known lag; ``retries_unknown``: its
-    unknown queues there; ``retries_tps``: messages written there per second, 0 where it has no
-    queue there, and NULL where a rate is unknown; ``written_tps``: messages written to its other
-    topics per second, as far as known; ``progressed``: whether any commit or acknowledgement
-    advanced.
-    """
+def _with_other_topics(rows: DataFrame) -> DataFrame:
+    """Add facts about a group from all its topics."""
     is_own, lag = _is_own_retry_topic(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
-    return {
-        "retries": F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
-        "retries_are_bound": _are_bound(group),
-        "retries_read": F.collect_set(F.when(is_own & lag.isNotNull(), F.col("topic"))).over(group),
-        "retries_tps": F.when(
+    return AcrossTopics.to(
+        rows,
+        retries=F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
+        retries_are_bound=_are_bound(group),
+        retries_read=F.collect_set(F.when(is_own & lag.isNotNull(), F.col("topic"))).over(group),
+        retries_tps=F.when(
             F.coalesce(
                 F.max(F.when(is_own, F.col("produce_tps").isNull())).over(group), F.lit(False)
             ),
@@ -280,12 +349,12 @@ def _over_topics() -> dict[str, Column]:
         ).otherwise(
             F.coalesce(F.sum(F.when(is_own, F.col("produce_tps"))).over(group), F.lit(0.0))
         ),
-        "written_tps": F.sum(F.when(~is_own, F.col("produce_tps"))).over(group),
-        "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
-        "progressed": F.max(
-            F.coalesce("moved", F.lit(False)) | F.coalesce("acknowledged", F.lit(False))
+        written_tps=F.sum(F.when(~is_own, F.col("produce_tps"))).over(group),
+        retries_unknown=F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
+        progressed=F.max(
+            F.coalesce(WorstClient.moved, F.lit(False)) | F.coalesce("acknowledged", F.lit(False))
         ).over(group),
-    }
+    )
 
 
 def _is_own_retry_topic() -> Column:
@@ -307,13 +376,7 @@ def _are_bound(group: WindowSpec) -> Column:
 def _coverage(
     snapshots: DataFrame, topics: DataFrame, brokers: DataFrame, configured: DataFrame
 ) -> DataFrame:
-    """Return one row per snapshot with its coverage.
-
-    ``has_all_topics``: every broker named its topics, so a missing topic does not exist, whatever
-    other requests failed. ``from_files``: it was read from files, without requests for clients.
-    ``proxy_may_know``: a proxy that nobody requested may know members that brokers do not report.
-    ``with_groups``: the brokers that reported their consumer groups.
-    """
+    """Return one row per snapshot: `Coverage`."""
     shared = F.when(F.col("topic") == names.PROXY_TOPIC, F.lit(True)).alias("behind_proxy")
     snapshots = snapshots.unionByName(
         topics.select("snapshot_id", shared, F.col("broker").alias("with_topics")),
@@ -321,7 +384,7 @@ def _coverage(
     ).unionByName(
         brokers.select("snapshot_id", F.col("broker").alias("expected")), allowMissingColumns=True
     )
-    with_groups = configured.select("snapshot_id", F.col("broker").alias("with_groups")).distinct()
+    with_groups = configured.select("snapshot_id", F.col("broker").alias("reporting")).distinct()
     snapshots = snapshots.unionByName(with_groups, allowMissingColumns=True)
     source = F.coalesce("source", F.lit(SnapshotSource.REMOTE))
     holds_queues = F.max(~source.isin(*WITHOUT_QUEUES) & F.col("status").isNotNull())
@@ -329,13 +392,13 @@ def _coverage(
     named = (F.size(expected) > 0) & (F.size(F.array_except(expected, with_topics)) == 0)
     status = F.max("status")
     return snapshots.groupBy("snapshot_id").agg(
-        (
-            holds_queues
-            & ((status == SnapshotStatus.COMPLETE) | (named & (status == SnapshotStatus.PARTIAL)))
-        ).alias("has_all_topics"),
-        F.max(F.when(source != SnapshotSource.REMOTE, F.lit(True))).alias("from_files"),
-        F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
-        F.collect_set("with_groups").alias("with_groups"),
+        *Coverage.named(
+            has_all_topics=holds_queues
+            & ((status == SnapshotStatus.COMPLETE) | (named & (status == SnapshotStatus.PARTIAL))),
+            from_files=F.max(F.when(source != SnapshotSource.REMOTE, F.lit(True))),
+            proxy_may_know=F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")),
+            with_groups=F.collect_set("reporting"),
+        ),
     )
 
 
@@ -350,19 +413,19 @@ def _of_observation(computed: dict[str, Column]) -> list[Column]:
 
 
 def _completeness() -> dict[str, Column]:
-    known = F.coalesce("queues_known", F.lit(0))
+    known = F.coalesce(WorstClient.queues_known, F.lit(0))
     unknown = F.coalesce("queues_unknown", F.lit(0))
-    has_all_topics = F.coalesce("has_all_topics", F.lit(False)) & F.col("hidden").isNull()
+    has_all_topics = F.coalesce(Coverage.has_all_topics, F.lit(False)) & AboutGroup.hidden.isNull()
     zero = F.lit(0).cast("bigint")
-    none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
+    none_hidden = F.coalesce(AcrossTopics.retries_unknown, F.lit(0)) == 0
     # Messages wait in a retry topic, and how many of them the group has read is unknown.
-    missing = F.size(F.array_except("retries_waiting", "retries_read")) > 0
-    retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
+    missing = F.size(F.array_except(AboutGroup.retries_waiting, AcrossTopics.retries_read)) > 0
+    retries = F.coalesce(AcrossTopics.retries, F.when(has_all_topics & none_hidden, zero))
     retry_lag = F.when(~F.coalesce(missing, F.lit(False)), retries)
-    no_dlq = F.col("has_dlq").isNull()
+    no_dlq = AboutGroup.has_dlq.isNull()
     redelivered = F.when(
-        F.coalesce(~missing, F.lit(True)) & (has_all_topics | (F.col("retries_tps") > 0)),
-        F.col("retries_tps"),
+        F.coalesce(~missing, F.lit(True)) & (has_all_topics | (AcrossTopics.retries_tps > 0)),
+        AcrossTopics.retries_tps,
     )
     return {
         "queues": (known + unknown).cast("int"),
@@ -370,11 +433,13 @@ def _completeness() -> dict[str, Column]:
         "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
         "complete": unknown == 0,
         "unreachable_messages": _unreachable(),
-        "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
+        "dlq_messages": F.coalesce(AboutGroup.dead_letters, F.when(has_all_topics & no_dlq, zero)),
         "retry_lag": retry_lag,
-        "retry_lag_is_lower_bound": F.when(retry_lag.isNotNull(), F.col("retries_are_bound")),
+        "retry_lag_is_lower_bound": F.when(retry_lag.isNotNull(), AcrossTopics.retries_are_bound),
         "redelivered_tps": redelivered,
-        "redelivered_share": F.when(F.col("written_tps") > 0, redelivered / F.col("written_tps")),
+        "redelivered_share": F.when(
+            AcrossTopics.written_tps > 0, redelivered / AcrossTopics.written_tps
+        ),
         "registered": _registered(),
     }
 
@@ -385,13 +450,13 @@ def _registered() -> Column:
     A group without commits at brokers is compared with all brokers, and is unknown where none has
     its configuration.
     """
-    holders, configured = F.col("holders"), F.col("configured")
+    holders, configured = AboutGroup.holders, AboutGroup.configured
     without_commits = F.size(holders) == 0
     is_configured = (without_commits & (F.size(configured) > 0)) | F.arrays_overlap(
         holders, configured
     )
-    silent = F.array_except(holders, F.col("with_groups"))
-    all_reported = ~without_commits & (F.size(silent) == 0) & F.col("hidden").isNull()
+    silent = F.array_except(holders, Coverage.with_groups)
+    all_reported = ~without_commits & (F.size(silent) == 0) & AboutGroup.hidden.isNull()
     return F.when(is_configured, F.lit(True)).when(all_reported, F.lit(False))
 
 
@@ -400,37 +465,39 @@ def _unreachable() -> Column:
 
     Members of a broadcasting group each have their own progress, which brokers do not know.
     """
-    is_broadcasting = F.coalesce("message_model", F.when(F.col("broadcast"), "BROADCASTING"))
-    unconsumed = F.col("stored_beyond") - F.coalesce("consumed_beyond", F.lit(0))
-    is_unknown = (is_broadcasting == "BROADCASTING") & (F.col("stored_beyond") > 0)
+    is_broadcasting = F.coalesce("message_model", F.when(WorstClient.broadcast, "BROADCASTING"))
+    unconsumed = Beyond.stored_beyond - F.coalesce(Beyond.consumed_beyond, F.lit(0))
+    is_unknown = (is_broadcasting == "BROADCASTING") & (Beyond.stored_beyond > 0)
     return F.when(~F.coalesce(is_unknown, F.lit(False)), unconsumed)
 
 
 def _membership() -> dict[str, Column]:
     members_known = (
-        F.col("members_unknown").isNull()
-        & F.col("from_files").isNull()
-        & F.col("proxy_may_know").isNull()
+        AboutGroup.members_unknown.isNull()
+        & Coverage.from_files.isNull()
+        & Coverage.proxy_may_know.isNull()
         # Progress shows a consumer, whatever the brokers report: they do not see members at a
         # proxy.
-        & ~F.coalesce("progressed", F.lit(False))
+        & ~F.coalesce(AcrossTopics.progressed, F.lit(False))
     )
     # A member that reports no subscription may be assigned queues of any topic.
-    all_report = ~F.coalesce("has_silent_member", F.lit(False)) | (F.col("subscribers") > 0)
-    online = F.when(F.col("has_members"), F.lit(True)).when(members_known, F.lit(False))
-    shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
-    both = F.coalesce(F.col("has_grpc") & F.col("has_remoting"), F.lit(False))
+    all_report = ~F.coalesce(AboutGroup.has_silent_member, F.lit(False)) | (
+        Subscribers.subscribers > 0
+    )
+    online = F.when(AboutGroup.has_members, F.lit(True)).when(members_known, F.lit(False))
+    shadow = F.when(WorstClient.broadcast, F.lit("BROADCASTING"))
+    both = F.coalesce(AboutGroup.has_grpc & AboutGroup.has_remoting, F.lit(False))
     nobody = F.when(~online, F.lit(0))
-    shared = F.when(F.col("most_connections").isNotNull(), F.size("shared_ids"))
+    shared = F.when(AboutGroup.most_connections.isNotNull(), F.size(AboutGroup.shared_ids))
     return {
         "online": online,
         "mixed_members": F.when(both, F.lit(True)).when(
-            F.col("members_unknown").isNull()
-            & F.col("proxy_may_know").isNull()
+            AboutGroup.members_unknown.isNull()
+            & Coverage.proxy_may_know.isNull()
             & online.isNotNull(),
             F.lit(False),
         ),
         "duplicate_client_ids": F.coalesce(shared, nobody).cast("int"),
-        "clients": F.when(online.isNotNull() & all_report, F.col("subscribers").cast("int")),
+        "clients": F.when(online.isNotNull() & all_report, Subscribers.subscribers.cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }

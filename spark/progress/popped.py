@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, with_new
+from spark.columns import Added, at_least_zero, column, unknown_of, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
+from tidemark.lake.tables import progress
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
 from tidemark.rocketmq.names import StatsName
@@ -34,6 +35,14 @@ class Witnesses:
 NO_WITNESSES = Witnesses()
 
 
+class Witnessed(Added):
+    """Messages in flight of a group on a topic by other reports than offsets."""
+
+    witnessed = column("bigint", "by brokers' endpoints")
+    all_endpoints = column("boolean", "the endpoint of every broker of the snapshot responded")
+    unacknowledged = column("bigint", "by its members, where all of them reported")
+
+
 def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
     """Add ``ack_tps`` and ``acknowledged``, from the brokers' counters of the snapshot's minute.
 
@@ -48,10 +57,7 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
         The rows with both columns: NULL where no broker counts them, as of groups that pull.
     """
     if throughput is None:
-        nothing = F.lit(None)
-        return with_new(
-            groups, ack_tps=nothing.cast("double"), acknowledged=nothing.cast("boolean")
-        )
+        return with_new(groups, **unknown_of(progress.GROUPS, "ack_tps", "acknowledged"))
     of_minute = throughput.where(F.col("stats_window") == "minute")
     retry = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
 
@@ -114,9 +120,9 @@ def with_inflight(
     rows = groups.withColumnsRenamed(
         {"inflight": "inflight_by_offsets", "inflight_source": "source_by_offsets"}
     )
-    rows = _joined(rows, _of_metrics(witnesses.metrics))
+    rows = _joined(rows, _of_metrics(witnesses.metrics), "witnessed")
     rows = _with_responding_endpoints(rows, brokers, witnesses.metrics)
-    rows = _joined(rows, _of_reports(witnesses.reports, clients))
+    rows = _joined(rows, _of_reports(witnesses.reports, clients), "unacknowledged")
     members = clients.groupBy(*GROUP_ID).agg(
         F.bool_and(F.col("client_id").rlike(GRPC_CLIENT_ID)).alias("speak_grpc")
     )
@@ -125,10 +131,10 @@ def with_inflight(
     by_metrics = is_any(F.col("consume_kind"), lambda kind: cells[kind].metrics) & F.col(
         "speak_grpc"
     )
-    reported = F.when(by_clients, F.col("unacknowledged"))
+    reported = F.when(by_clients, Witnessed.unacknowledged)
     # An endpoint counts 0 for remoting members, and for a group whose pops have expired.
     measured = F.when(
-        by_metrics & F.col("all_endpoints") & (F.col("witnessed") > 0), F.col("witnessed")
+        by_metrics & Witnessed.all_endpoints & (Witnessed.witnessed > 0), Witnessed.witnessed
     )
     named = (
         (F.col("inflight_by_offsets"), F.col("source_by_offsets")),
@@ -139,22 +145,22 @@ def with_inflight(
         rows.join(F.broadcast(members), on=list(GROUP_ID), how="left"),
         inflight=F.coalesce(*(count for count, _ in named)),
         inflight_source=F.coalesce(*(F.when(count.isNotNull(), source) for count, source in named)),
-        inflight_witness=F.col("witnessed"),
+        inflight_witness=Witnessed.witnessed,
     )
 
 
-def _joined(groups: DataFrame, frame: DataFrame | str) -> DataFrame:
-    """Join a witness's rows by group and topic; a name instead of rows adds that column as NULL."""
-    if isinstance(frame, str):
-        return with_new(groups, **{frame: F.lit(None).cast("bigint")})
+def _joined(groups: DataFrame, frame: DataFrame | None, name: str) -> DataFrame:
+    """Join a witness's number by group and topic; without a witness it is NULL."""
+    if frame is None:
+        return Witnessed.to(groups, **{name: Witnessed.unknown()[name]})
     return groups.join(F.broadcast(frame), on=list(GROUP_TOPIC_ID), how="left")
 
 
-def _of_metrics(metrics: DataFrame | None) -> DataFrame | str:
+def _of_metrics(metrics: DataFrame | None) -> DataFrame | None:
     if metrics is None:
-        return "witnessed"
+        return None
     counted = F.try_sum(at_least_zero(F.col("inflight")))
-    return metrics.groupBy(*GROUP_TOPIC_ID).agg(counted.alias("witnessed"))
+    return metrics.groupBy(*GROUP_TOPIC_ID).agg(*Witnessed.named(witnessed=counted))
 
 
 def _with_responding_endpoints(
@@ -165,7 +171,7 @@ def _with_responding_endpoints(
     The sum of those that responded is no fact where another broker may hold messages in flight.
     """
     if metrics is None:
-        return with_new(groups, all_endpoints=F.lit(False))
+        return Witnessed.to(groups, all_endpoints=F.lit(False))
     is_responding = metrics.select("snapshot_id", "broker").distinct()
     of_brokers = brokers.select("snapshot_id", "broker").distinct()
     unreachable = of_brokers.join(is_responding, on=["snapshot_id", "broker"], how="left_anti")
@@ -173,13 +179,13 @@ def _with_responding_endpoints(
         "snapshot_id", F.lit(True).alias("is_unreachable")
     ).distinct()
     frame = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
-    return with_new(frame, all_endpoints=F.col("is_unreachable").isNull())
+    return Witnessed.to(frame, all_endpoints=F.col("is_unreachable").isNull())
 
 
-def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:
+def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | None:
     """Return ``unacknowledged`` of groups whose members all reported in the snapshot."""
     if reports is None:
-        return "unacknowledged"
+        return None
     popped = reports.where(F.col("popped") & ~F.coalesce("dropped", F.lit(False)))
     online = clients.groupBy(*GROUP_ID).agg(F.count(F.lit(1)).alias("members"))
     return (
@@ -191,8 +197,8 @@ def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | st
         .join(online, on=list(GROUP_ID))
         .select(
             *GROUP_TOPIC_ID,
-            F.when(F.col("reporting") == F.col("members"), F.col("counted")).alias(
-                "unacknowledged"
+            *Witnessed.named(
+                unacknowledged=F.when(F.col("reporting") == F.col("members"), F.col("counted"))
             ),
         )
     )

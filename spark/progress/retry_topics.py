@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark.columns import Added, column
 from tidemark.rocketmq import names
 
 POP_SEPARATORS = ("_", "+")
@@ -47,6 +48,14 @@ def belongs_to_group(topic: Column, group: Column) -> Column:
     return topic.startswith(own) & after.isin("", *POP_SEPARATORS)
 
 
+class OwnTopic(Added):
+    """A topic that RocketMQ keeps for a group."""
+
+    waiting = column("string", "its name, where messages to try again are stored in it or may be")
+    has_dlq = column("boolean", "true of a dead-letter topic, NULL of others")
+    dead_letters = column("bigint", "messages stored in a dead-letter topic")
+
+
 def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     """Return the topics of each group, with the messages stored in them.
 
@@ -55,8 +64,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
         topics: ``raw.topics`` of the same snapshots. Only they contain a topic without queues.
 
     Returns:
-        One row per snapshot, group and topic: ``snapshot_id, consumer_group``; ``waiting``, the
-        topic where messages to try again are stored or may be; ``has_dlq`` and ``dead_letters``.
+        One row per snapshot, group and topic: ``snapshot_id, consumer_group`` and `OwnTopic`.
     """
     is_retry, is_dlq = (
         F.col("topic").startswith(literal) for literal in (names.RETRY_PREFIX, names.DLQ_PREFIX)
@@ -76,8 +84,10 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
         .select(
             "snapshot_id",
             F.explode(F.coalesce(of_pop, F.array(owner))).alias("consumer_group"),
-            F.when(is_retry & ~F.col("stored").eqNullSafe(0), F.col("topic")).alias("waiting"),
-            F.when(is_dlq, F.lit(True)).alias("has_dlq"),
-            F.when(is_dlq, F.col("stored")).alias("dead_letters"),
+            *OwnTopic.named(
+                waiting=F.when(is_retry & ~F.col("stored").eqNullSafe(0), F.col("topic")),
+                has_dlq=F.when(is_dlq, F.lit(True)),
+                dead_letters=F.when(is_dlq, F.col("stored")),
+            ),
         )
     )

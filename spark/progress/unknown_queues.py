@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, at_least_zero
+from spark.columns import SNAPSHOT, Added, at_least_zero, column
 from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
 from tidemark.rocketmq import names
 
@@ -39,6 +39,13 @@ def _with_read_queues(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     return queue_offsets.join(F.broadcast(configured), on=topic, how="inner")
 
 
+class Beyond(Added):
+    """Messages beyond ``read_queues``, which no consumer gets."""
+
+    stored_beyond = column("bigint", "those stored in the topic")
+    consumed_beyond = column("bigint", "those that the group has consumed nevertheless")
+
+
 def unreachable_messages(
     queue_offsets: DataFrame, topics: DataFrame, consumer_offsets: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
@@ -50,15 +57,17 @@ def unreachable_messages(
         consumer_offsets: ``raw.consumer_offsets`` of it.
 
     Returns:
-        ``snapshot_id, topic, stored_beyond``, one row per topic with known queues; and
-        ``snapshot_id, topic, consumer_group, consumed_beyond``, one row per group with a commit on
-        a queue beyond.
+        One row per snapshot and topic with known queues, with `Beyond.stored_beyond`; and one row
+        per snapshot, topic and group with a commit on a queue beyond, with
+        `Beyond.consumed_beyond`.
     """
     stored = F.col("max_offset") - F.col("min_offset")
     known = _with_read_queues(queue_offsets, topics)
     of_topics = known.groupBy("snapshot_id", "topic").agg(
-        F.try_sum(F.when(is_beyond(), stored).when(F.col("max_offset").isNotNull(), 0)).alias(
-            "stored_beyond"
+        *Beyond.named(
+            stored_beyond=F.try_sum(
+                F.when(is_beyond(), stored).when(F.col("max_offset").isNotNull(), 0)
+            )
         )
     )
     beyond = known.where(is_beyond()).select(*SNAPSHOT_QUEUE, "min_offset", "max_offset")
@@ -68,12 +77,14 @@ def unreachable_messages(
         .join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="inner")
         .groupBy("snapshot_id", "topic", "consumer_group")
         .agg(
-            F.try_sum(
-                F.when(
-                    F.col("consumer_offset").isNotNull(),
-                    at_least_zero(until - F.col("min_offset")),
+            *Beyond.named(
+                consumed_beyond=F.try_sum(
+                    F.when(
+                        F.col("consumer_offset").isNotNull(),
+                        at_least_zero(until - F.col("min_offset")),
+                    )
                 )
-            ).alias("consumed_beyond")
+            )
         )
     )
     return of_topics, of_groups
