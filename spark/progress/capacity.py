@@ -21,7 +21,16 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, matches, reaching_back, steady_sum, with_new, with_replaced
+from spark.columns import (
+    SNAPSHOT,
+    Added,
+    column,
+    matches,
+    reaching_back,
+    steady_sum,
+    with_new,
+    with_replaced,
+)
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.throughput import NEGLIGIBLE
 from spark.tuning import inside
@@ -66,6 +75,28 @@ CLIENTS, THREADS = "clients", "threads"
 """Values of ``queues_limit``: the number of queues limits clients, or threads."""
 
 
+class Load(Added):
+    """The work that a group has."""
+
+    load_tps = column("double", "messages a second that are produced and pass its filter")
+    waiting = column("bigint", "readable messages that pass its filter, where that is known")
+
+
+class Hardware(Added):
+    """The machine of a group's clients."""
+
+    cores = column("double", "processor cores")
+    compute_share = column("double", "share of a listener call that computes; NULL when unknown")
+
+
+class Threads(Added):
+    """The work of threads."""
+
+    batch = column("double", "messages of a full listener call, the mean of the members")
+    thread_tps = column("double", "messages a second that one thread can handle")
+    threads_needed = column("bigint", "threads that the peak requires")
+
+
 def capacity(
     clients: DataFrame,
     client_topics: DataFrame,
@@ -101,7 +132,7 @@ def capacity(
         F.sum("threads").alias("threads"),
         F.avg("threads").alias("threads_per_client"),
         F.max("batch_size").alias("batch_size"),
-        F.avg(_batch()).alias("batch"),
+        *Threads.named(batch=F.avg(_batch())),
         steady_sum(F.col("consume_tps")).alias("consume_tps"),
         _mean("consume_tps").alias("consume_tps_per_client"),
         F.coalesce(
@@ -121,10 +152,10 @@ def capacity(
         .transform(with_new, reason=_reason(sizing))
         .transform(with_replaced, **_where_measured())
         .transform(with_new, use_limit=F.lit(sizing.most_used))
-        .transform(with_new, **_machine(machine or Machine(), overrides))
-        .transform(with_new, wait_share=1 - F.col("compute_share"))
-        .transform(with_new, best_threads=F.col("cores") / F.col("compute_share"))
-        .transform(with_new, **_of_thread())
+        .transform(Hardware.to, **_machine(machine or Machine(), overrides))
+        .transform(with_new, wait_share=1 - Hardware.compute_share)
+        .transform(with_new, best_threads=Hardware.cores / Hardware.compute_share)
+        .transform(Threads.to, **_work_of_threads())
         .transform(with_new, **_needed())
         .transform(with_new, needed_drain_seconds=_drain(F.col("clients_needed")))
         .transform(with_new, drain_by_clients=_drain_by_clients())
@@ -291,16 +322,18 @@ def _loads(groups: DataFrame, peaks: DataFrame, window: Window) -> DataFrame:
             "health",
             (F.col("peak.rate") * share).alias("peak_tps"),
             F.col("peak.observed_at").alias("peak_at"),
-            (F.col("produce_tps") * share).alias("load_tps"),
-            F.coalesce("filtered_lag", "readable_lag").alias("waiting"),
+            *Load.named(
+                load_tps=F.col("produce_tps") * share,
+                waiting=F.coalesce("filtered_lag", "readable_lag"),
+            ),
         )
     )
 
 
-def _of_thread() -> dict[str, Column]:
+def _work_of_threads() -> dict[str, Column]:
     """Return the rate of one thread, and the threads that the peak requires."""
-    thread_tps = F.col("batch") * 1000.0 / _call_ms()
-    busy = F.col("peak_tps") * _call_ms() / (F.col("batch") * 1000.0)
+    thread_tps = Threads.batch * 1000.0 / _call_ms()
+    busy = F.col("peak_tps") * _call_ms() / (Threads.batch * 1000.0)
     return {
         "thread_tps": thread_tps,
         "threads_needed": F.ceil(F.try_divide(busy, "use_limit")).cast("bigint"),
@@ -309,13 +342,13 @@ def _of_thread() -> dict[str, Column]:
 
 def _needed() -> dict[str, Column]:
     per_client, queues = F.col("capacity_tps_per_client"), F.col("queues")
-    by_threads = F.ceil(F.try_divide("threads_needed", F.col("threads_per_client")))
+    by_threads = F.ceil(F.try_divide(Threads.threads_needed, F.col("threads_per_client")))
     by_clients = F.ceil(F.try_divide("peak_tps", per_client * F.col("use_limit")))
     needed = F.when(F.col("is_ordered"), by_threads).otherwise(by_clients).cast("bigint")
     return {
         "capacity_tps": _capacity_of(F.col("clients")),
         "clients_needed": needed,
-        "queues_needed": F.when(F.col("is_ordered"), F.col("threads_needed")).otherwise(needed),
+        "queues_needed": F.when(F.col("is_ordered"), Threads.threads_needed).otherwise(needed),
         "queues_limit": F.when(F.col("is_ordered"), THREADS).when(~F.col("is_ordered"), CLIENTS),
         "capacity_limit_tps": _capacity_of(queues),
     }
@@ -330,7 +363,7 @@ def _capacity_of(clients: Column) -> Column:
     useful = F.when(clients > queues, queues).otherwise(clients)
     threads = useful * F.col("threads_per_client")
     busy = F.when(threads > queues, queues).otherwise(threads)
-    ordered = busy * F.col("thread_tps")
+    ordered = busy * Threads.thread_tps
     return F.when(F.col("is_ordered"), ordered).otherwise(useful * F.col("capacity_tps_per_client"))
 
 
@@ -357,10 +390,10 @@ def _drain_by_clients() -> Column:
 def _drain(clients: Column) -> Column:
     """Return the seconds to drain; NULL while messages expire, because a queue is not consumed."""
     capacity_tps = _capacity_of(clients)
-    gain = capacity_tps - F.col("load_tps")
+    gain = capacity_tps - Load.load_tps
     drains = (
         (gain > 0)
         & (gain >= capacity_tps * NEGLIGIBLE)
         & ~F.col("health").eqNullSafe(Health.LOSING)
     )
-    return F.when(F.col("waiting") == 0, F.lit(0.0)).when(drains, F.col("waiting") / gain)
+    return F.when(Load.waiting == 0, F.lit(0.0)).when(drains, Load.waiting / gain)

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
-from spark.progress.events import CLIENT_RESTARTED, member_changes
+from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
+from spark.progress.events import CLIENT_RESTARTED, ONLY_OF_CLIENTS, member_changes
 from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
@@ -47,6 +47,21 @@ OWNED = ("snapshot_id", "consumer_group", "topic", "broker", "queue_id")
 MEMBERS = ("members", "starts")
 
 
+class Report(Added):
+    """The state of a queue that a client holds."""
+
+    is_expired = column("boolean", "it was not pulled for so long that the client drops it")
+    is_unlocked = column("boolean", "an ordered client holds it without its lock")
+
+
+class OwnerChange(Added):
+    """The observation at which the former owner of a queue was last seen."""
+
+    previous_snapshot_id = column("string", "its snapshot")
+    previous_queues = column("bigint", "queues of the topic then")
+    was_expired = column("boolean", "the former owner had not pulled the queue for too long")
+
+
 def client_events(
     assignments: DataFrame,
     client_queues: DataFrame,
@@ -71,19 +86,15 @@ def client_events(
     reports = _reports(client_queues.where(of_users(system_topics)), clients)
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
-    return _event_rows(
-        with_new(rebalanced, kind=F.lit(EventKind.REBALANCED), likely_cause=_likely_cause())
-    ).unionByName(_event_rows(_states(reports, window)))
-
-
-def _event_rows(rows: DataFrame) -> DataFrame:
-    absent = {
-        "previous_client_id": F.lit(None).cast("string"),
-        "unowned_ms": F.lit(None).cast("bigint"),
-        "evidence": F.lit(None).cast("string"),
-    }
-    missing = {name: value for name, value in absent.items() if name not in rows.columns}
-    return with_new(rows, **missing).select(*progress.EVENTS.column_names)
+    happened = with_new(
+        rebalanced,
+        kind=F.lit(EventKind.REBALANCED),
+        likely_cause=_likely_cause(),
+        **unknown_of(progress.EVENTS, "evidence"),
+    )
+    begun = with_new(_states(reports, window), **unknown_of(progress.EVENTS, *ONLY_OF_CLIENTS))
+    columns = progress.EVENTS.column_names
+    return happened.select(*columns).unionByName(begun.select(*columns))
 
 
 # Events of clients' reports about their queues.
@@ -138,13 +149,13 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
     history = SparkWindow.partitionBy(*QUEUE, "client_id").orderBy("observed_at", "snapshot_id")
     of_client = SparkWindow.partitionBy("snapshot_id", "consumer_group", "client_id")
     of_queue = SparkWindow.partitionBy(*OWNED)
-    expired = F.when(F.every("is_expired").over(of_client), CLIENT_STANDS).otherwise(
+    expired = F.when(F.every(Report.is_expired).over(of_client), CLIENT_STANDS).otherwise(
         ONE_QUEUE_STANDS
     )
     unlocked = F.when(F.count("client_id").over(of_queue) > 1, ANOTHER_HOLDS)
     was = {name: F.lag(name).over(history) for name in ("is_expired", "is_unlocked")}
     begins = {name: F.col(name) & ~F.coalesce(F.col(f"was_{name}"), F.lit(False)) for name in was}
-    column = F.array_compact(
+    events = F.array_compact(
         F.array(
             F.when(begins["is_expired"], _state(EventKind.PULL_EXPIRED, "expired_cause")),
             F.when(begins["is_unlocked"], _state(EventKind.ORDER_LOCK_LOST, "unlocked_cause")),
@@ -158,9 +169,9 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
             expired_cause=expired,
             unlocked_cause=unlocked,
         )
-        .where(inside(window) & (F.col("is_expired") | F.col("is_unlocked")))
+        .where(inside(window) & (Report.is_expired | Report.is_unlocked))
         .transform(with_new, messages=at_least_zero(F.col("to_offset") - F.col("from_offset")))
-        .transform(with_new, event=F.explode(column))
+        .transform(with_new, event=F.explode(events))
         .select("*", "event.*")
     )
 
@@ -203,9 +214,11 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
             F.coalesce(F.get("gave", F.lit(0)), F.get("previous.owners", F.lit(0))).alias(
                 "previous_client_id"
             ),
-            F.col("previous.snapshot_id").alias("previous_snapshot_id"),
+            *OwnerChange.named(
+                previous_snapshot_id=F.col("previous.snapshot_id"),
+                previous_queues=F.col("previous.queues"),
+            ),
             F.col("previous.observed_at").alias("previous_at"),
-            F.col("previous.queues").alias("previous_queues"),
             F.coalesce(milliseconds(F.col("unowned_since"), F.col("observed_at")), F.lit(0)).alias(
                 "unowned_ms"
             ),
@@ -222,7 +235,7 @@ def _with_handed_out(changes: DataFrame, reports: DataFrame, queues: DataFrame) 
         F.col("client_id").alias("previous_client_id"),
         F.col("from_offset").alias("client_from"),
         F.col("to_offset").alias("client_to"),
-        F.col("is_expired").alias("was_expired"),
+        *OwnerChange.named(was_expired=Report.is_expired),
     )
     by_broker = queues.where(F.col("client_id").isNull()).select(
         F.col("snapshot_id").alias("previous_snapshot_id"),
@@ -261,6 +274,6 @@ def _likely_cause() -> Column:
         F.when(restarted | ((left > 0) & (joined > 0)), CLIENT_RESTARTED)
         .when(left > 0, MEMBER_LEFT)
         .when(joined > 0, MEMBER_JOINED)
-        .when(F.col("queues") != F.col("previous_queues"), QUEUE_COUNT_CHANGED)
-        .when(F.col("was_expired"), NOT_PULLED)
+        .when(F.col("queues") != OwnerChange.previous_queues, QUEUE_COUNT_CHANGED)
+        .when(OwnerChange.was_expired, NOT_PULLED)
     )

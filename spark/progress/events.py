@@ -8,7 +8,7 @@ snapshot of a cluster, or on a broker that was unreachable for longer than a day
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
+from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
 from spark.progress.consume_modes import is_lite
 from spark.progress.keys import topic_of_users
 from spark.progress.timeline import without_skew
@@ -18,6 +18,25 @@ from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
 from tidemark.planning.observation_steps import EVERY
 from tidemark.rocketmq.names import StatsName
+
+
+class Ends(Added):
+    """Facts about both ends of a step."""
+
+    members = column("array<string>", "client ids of the group's members")
+    starts = column(
+        "array<struct<client_id:string,started_at:timestamp>>", "when its members were started"
+    )
+    subscribed = column("array<string>", "topics that they subscribe to")
+    filtered = column("array<string>", "topics that they subscribe to with a filter")
+    master = column("string", "address of the broker's master")
+    delivered_tps = column("double", "messages a second that it and its slaves delivered last")
+    previous_members = column("array<string>", "`members` at the begin")
+    previous_starts = column(
+        "array<struct<client_id:string,started_at:timestamp>>", "`starts` at the begin"
+    )
+    previous_master = column("string", "`master` at the begin")
+    previous_online = column("boolean", "a client was online at the begin")
 
 
 def with_evidence(
@@ -39,16 +58,18 @@ def with_evidence(
     online = groups.select("snapshot_id", "consumer_group", "topic", "online")
     starts = F.when(F.col("started_at").isNotNull(), F.struct("client_id", "started_at"))
     members = clients.groupBy("snapshot_id", "consumer_group").agg(
-        F.collect_set("client_id").alias("members"),
-        F.collect_set(starts).alias("starts"),
-        F.flatten(F.collect_set("subscriptions.topic")).alias("subscribed"),
-        F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
+        *Ends.named(
+            members=F.collect_set("client_id"),
+            starts=F.collect_set(starts),
+            subscribed=F.flatten(F.collect_set("subscriptions.topic")),
+            filtered=F.flatten(F.collect_set(_filtered_topics())),
+        ),
     )
     boots = brokers.groupBy("snapshot_id", "broker").agg(
         F.min_by(without_skew(F.col("booted_at"), F.col("clock_skew_ms")), "broker_id").alias(
             "booted_at"
         ),
-        F.min_by("address", "broker_id").alias("master"),
+        *Ends.named(master=F.min_by("address", "broker_id")),
     )
     masters = _of_previous(boots, ["broker"], ["master"])
     for frame, key, columns in (
@@ -85,7 +106,7 @@ def _delivered(stats: DataFrame) -> DataFrame:
     return (
         stats.where((F.col("stats_name") == StatsName.SERVED) & (F.col("stats_window") == "minute"))
         .groupBy("snapshot_id", "broker", "consumer_group", "topic")
-        .agg(F.sum("tps").alias("delivered_tps"))
+        .agg(*Ends.named(delivered_tps=F.sum("tps")))
     )
 
 
@@ -100,15 +121,7 @@ def _of_previous(frame: DataFrame, key: list[str], columns: list[str]) -> DataFr
 
 def has_other_master() -> Column:
     """Return whether another replica is master than at the previous observation."""
-    return F.col("master") != F.col("previous_master")
-
-
-_NOT_OF_TOPICS = {
-    **dict.fromkeys(("consumer_group", "client_id", "likely_cause"), "string"),
-    **dict.fromkeys(("from_offset", "to_offset", "unowned_ms"), "bigint"),
-    **{"queue_id": "int", "previous_client_id": "string"},
-}
-"""Columns that events of topics do not have, and their types."""
+    return Ends.master != Ends.previous_master
 
 
 def topic_events(
@@ -160,7 +173,11 @@ def topic_events(
         .groupBy(*key)
         .agg(F.try_sum("left").alias("messages"))
     )
-    unknown = {name: F.lit(None).cast(kind) for name, kind in _NOT_OF_TOPICS.items()}
+    unknown = unknown_of(
+        progress.EVENTS,
+        *("queue_id", "consumer_group", "client_id", "previous_client_id"),
+        *("from_offset", "to_offset", "unowned_ms", "likely_cause"),
+    )
     evidence = F.format_string("read queues %d, before %d", "now", "before")
     return with_new(
         frame, **(unknown | {"kind": F.lit(EventKind.SHRUNK), "evidence": evidence})
@@ -183,8 +200,8 @@ broker counts every 10 s (`StatsItem`), so its latest count may cover little of 
 COVERED_SECONDS = 90
 """The longest step that the broker's count of the last minute covers well enough."""
 
-ONLY_OF_CLIENTS = {"previous_client_id": "string", "unowned_ms": "bigint", "evidence": "string"}
-"""Columns of the events of `spark.progress.client_events`, and their types."""
+ONLY_OF_CLIENTS = ("previous_client_id", "unowned_ms", "evidence")
+"""Columns of ``progress.events`` that events of queues between two observations do not have."""
 
 CLIENT_RESTARTED = "client restarted"
 REBALANCE = "rebalance"
@@ -195,6 +212,22 @@ LOCAL_FILE = "local file deleted or edited"
 RECREATED_TOPIC = "topic recreated"
 BEYOND_END = "commit was beyond the end of the queue"
 NO_CLIENT_ONLINE = "nobody online"
+
+
+_STATE = (
+    "consumer_offset:bigint,max_offset:bigint,min_offset:bigint,lost:bigint,offset_store:string"
+)
+
+
+class Compared(Added):
+    """A queue at both ends of a step; see `with_evidence` for what else is known of these."""
+
+    now = column(
+        f"struct<{_STATE},previous_consumer_offset:bigint,previous_max_offset:bigint>",
+        "at the end; NULL where it has no row",
+    )
+    before = column(f"struct<{_STATE}>", "at the begin; NULL where it has no row")
+    client_key = column("string", "the broadcasting client, empty for a clustering group")
 
 
 def events(
@@ -221,42 +254,38 @@ def events(
     """
     seen = steps.where(~F.col("down"))
     compared = with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
-    column = F.explode(F.array_compact(_found()))
-    of_clients = [F.lit(None).cast(kind).alias(name) for name, kind in ONLY_OF_CLIENTS.items()]
-    happened = compared.select(*STEP, *KEY[1:-1], "client_id", column.alias("event"), *of_clients)
-    return _event_rows(happened.select("*", "event.*")).unionByName(_event_rows(_down(steps)))
-
-
-def _event_rows(rows: DataFrame) -> DataFrame:
-    return rows.select(*progress.EVENTS.column_names)
+    event = F.explode(F.array_compact(_possible_events())).alias("event")
+    happened = compared.select(*STEP, *KEY[1:-1], "client_id", event)
+    rows = with_new(
+        happened.select("*", "event.*"), **unknown_of(progress.EVENTS, *ONLY_OF_CLIENTS)
+    )
+    return rows.select(*progress.EVENTS.column_names).unionByName(_down(steps))
 
 
 def _down(steps: DataFrame) -> DataFrame:
     """Return an event for each broker that became unreachable."""
-    unknown = {
-        **dict.fromkeys(("topic", "consumer_group", "client_id", "likely_cause"), "string"),
-        **ONLY_OF_CLIENTS,
-        **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
-        "queue_id": "int",
-    }
-    return steps.where(F.col("down")).select(
-        *STEP,
-        F.lit(EventKind.BROKER_DOWN).alias("kind"),
-        *[F.lit(None).cast(kind).alias(name) for name, kind in unknown.items()],
+    others = [name for name in progress.EVENTS.column_names if name not in (*STEP, "kind")]
+    rows = with_new(
+        steps.where(F.col("down")).select(*STEP),
+        kind=F.lit(EventKind.BROKER_DOWN),
+        **unknown_of(progress.EVENTS, *others),
     )
+    return rows.select(*progress.EVENTS.column_names)
 
 
 def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     """Return one row per step and queue that may have an event, with ``now`` and ``before``."""
-    rows = with_new(queues, client_key=F.coalesce("client_id", F.lit("")))
+    rows = Compared.to(queues, client_key=F.coalesce("client_id", F.lit("")))
     state = ("consumer_offset", "max_offset", "min_offset", "lost", "offset_store")
     now = F.struct(*state, "previous_consumer_offset", "previous_max_offset")
     steps = F.broadcast(steps)
-    later = rows.select("snapshot_id", *KEY, now.alias("now")).join(
+    later = rows.select("snapshot_id", *KEY, *Compared.named(now=now)).join(
         steps.select("snapshot_id", "broker"), on=["snapshot_id", "broker"]
     )
     earlier = rows.select(
-        F.col("snapshot_id").alias("previous_snapshot_id"), *KEY, F.struct(*state).alias("before")
+        F.col("snapshot_id").alias("previous_snapshot_id"),
+        *KEY,
+        *Compared.named(before=F.struct(*state)),
     ).join(
         steps.select("snapshot_id", "previous_snapshot_id", "broker"),
         on=["previous_snapshot_id", "broker"],
@@ -269,18 +298,22 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
         )
         .where(~F.coalesce(_is_uneventful(), F.lit(False)))
         .join(steps, on=["snapshot_id", "broker"])
-        .transform(with_new, client_id=F.nullif("client_key", F.lit("")))
+        .transform(with_new, client_id=F.nullif(Compared.client_key, F.lit("")))
     )
 
 
 def _is_uneventful() -> Column:
     """Return whether a queue stayed as it was or advanced by little, as most queues do."""
-    step = F.col("now.consumer_offset") - F.col("now.previous_consumer_offset")
+    step = Compared.now["consumer_offset"] - Compared.now["previous_consumer_offset"]
     return (
         step.between(0, SKIPPED_MESSAGES - 1)
-        & F.col("before.consumer_offset").isNotNull()
-        & (F.col("now.max_offset") >= F.col("now.previous_max_offset"))
-        & (F.col("now.consumer_offset").between(F.col("now.min_offset"), F.col("now.max_offset")))
+        & Compared.before["consumer_offset"].isNotNull()
+        & (Compared.now["max_offset"] >= Compared.now["previous_max_offset"])
+        & (
+            Compared.now["consumer_offset"].between(
+                Compared.now["min_offset"], Compared.now["max_offset"]
+            )
+        )
     )
 
 
@@ -291,10 +324,8 @@ def _is_offline() -> Column:
     (`spark.progress.groups`), so after the step it suffices that no member is reported. A source
     that never shows members, such as files, does not show them before the step either.
     """
-    seen = F.coalesce(
-        "online", F.col("members").isNotNull() | F.col("previous_members").isNotNull()
-    )
-    return F.coalesce(~seen & ~F.col("previous_online"), F.lit(False))
+    seen = F.coalesce("online", Ends.members.isNotNull() | Ends.previous_members.isNotNull())
+    return F.coalesce(~seen & ~Ends.previous_online, F.lit(False))
 
 
 def _skips(skipped: Column) -> Column:
@@ -305,10 +336,10 @@ def _skips(skipped: Column) -> Column:
     """
     left, joined, restarted = member_changes()
     seconds = milliseconds(F.col("previous_at"), F.col("observed_at")) / 1000
-    unfiltered = F.array_contains("subscribed", F.col("topic")) & ~F.array_contains(
-        "filtered", F.col("topic")
+    unfiltered = F.array_contains(Ends.subscribed, F.col("topic")) & ~F.array_contains(
+        Ends.filtered, F.col("topic")
     )
-    delivered = F.col("delivered_tps") * seconds
+    delivered = Ends.delivered_tps * seconds
     far_ahead = skipped >= delivered * DELIVERED_TIMES + SKIPPED_MESSAGES
     same_members = (left == 0) & (joined == 0) & ~restarted
     online_skip = (seconds <= COVERED_SECONDS) & same_members & unfiltered & far_ahead
@@ -318,12 +349,12 @@ def _skips(skipped: Column) -> Column:
 
 def member_changes() -> tuple[Column, Column, Column]:
     """Return the numbers of members that left and joined, and whether one was restarted."""
-    left = F.size(F.array_except("previous_members", "members"))
-    joined = F.size(F.array_except("members", "previous_members"))
+    left = F.size(F.array_except(Ends.previous_members, Ends.members))
+    joined = F.size(F.array_except(Ends.members, Ends.previous_members))
     restarted = F.exists(
-        "starts",
+        Ends.starts,
         lambda now: F.exists(
-            "previous_starts",
+            Ends.previous_starts,
             lambda before: (
                 (now["client_id"] == before["client_id"])
                 & (now["started_at"] > before["started_at"])
@@ -338,9 +369,9 @@ def _cause_of_move() -> Column:
     left, joined, restarted = member_changes()
     booted = F.col("booted_at") > F.col("previous_at")
     return (
-        F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
+        F.when(Compared.now["offset_store"] == "client_file", LOCAL_FILE)
         # The client returns to existing offsets. `AHEAD_OF_BROKER` has the cause of the fallen end.
-        .when(F.col("before.consumer_offset") > F.col("before.max_offset"), BEYOND_END)
+        .when(Compared.before["consumer_offset"] > Compared.before["max_offset"], BEYOND_END)
         # A slave has the commits of its master a minute late, and perhaps not its last messages.
         .when(has_other_master(), OTHER_MASTER)
         .when(booted, BROKER_RESTARTED)
@@ -355,22 +386,22 @@ def _cause_of_move() -> Column:
 # The kinds.
 
 
-def _found() -> Column:
+def _possible_events() -> Column:
     """Return an array of the events of a row, NULL for each kind that did not happen."""
-    commit, was = F.col("now.consumer_offset"), F.col("now.previous_consumer_offset")
-    maximum, minimum = F.col("now.max_offset"), F.col("now.min_offset")
-    max_was, before = F.col("now.previous_max_offset"), F.col("before.consumer_offset")
+    commit, was = Compared.now["consumer_offset"], Compared.now["previous_consumer_offset"]
+    maximum, minimum = Compared.now["max_offset"], Compared.now["min_offset"]
+    max_was, before = Compared.now["previous_max_offset"], Compared.before["consumer_offset"]
     recreated = F.coalesce(maximum < max_was, F.lit(False))
     # Brokers keep the position of the slowest broadcasting member, which moves as members come and
     # go (`BroadcastOffsetManager`).
-    moved = ~recreated & (F.col("now.offset_store") != "broker_broadcast")
-    is_known = F.col("before").isNotNull()
-    was_ahead = F.coalesce(before > F.col("before.max_offset"), F.lit(False))
-    was_lost = F.coalesce(F.col("before.lost") > 0, F.lit(False))
+    moved = ~recreated & (Compared.now["offset_store"] != "broker_broadcast")
+    is_known = Compared.before.isNotNull()
+    was_ahead = F.coalesce(before > Compared.before["max_offset"], F.lit(False))
+    was_lost = F.coalesce(Compared.before["lost"] > 0, F.lit(False))
     # Rows of clients, which only some snapshots request, do not disappear in the others.
     is_incomplete = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
     # Nor do lite topics, which come and go with the sessions that they are for.
-    is_complete = ~is_incomplete & (F.col("client_key") == "") & ~is_lite(F.col("topic"))
+    is_complete = ~is_incomplete & (Compared.client_key == "") & ~is_lite(F.col("topic"))
     booted = F.col("booted_at") > F.col("previous_at")
     of_broker = F.when(has_other_master(), OTHER_MASTER).when(booted, BROKER_RESTARTED)
     repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))
@@ -380,14 +411,14 @@ def _found() -> Column:
                of_broker),
         _event(EventKind.REWOUND, moved & (commit < was), was, commit, repeated, _cause_of_move()),
         _event(EventKind.SKIPPED, moved & _skips(skipped), was, commit, skipped, F.lit(RESET)),
-        _event(EventKind.LOST, (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
-               F.col("now.lost"), F.when(_is_offline(), NO_CLIENT_ONLINE)),
+        _event(EventKind.LOST, (Compared.now["lost"] > 0) & is_known & ~was_lost, commit, minimum,
+               Compared.now["lost"], F.when(_is_offline(), NO_CLIENT_ONLINE)),
         _event(EventKind.AHEAD_OF_BROKER, (commit > maximum) & is_known & ~was_ahead, maximum,
                commit, commit - maximum,
                F.when(has_other_master(), OTHER_MASTER).when(recreated, RECREATED_TOPIC)
                .when(booted, BROKER_RESTARTED)),
         _event(EventKind.DISAPPEARED, before.isNotNull() & commit.isNull()
-               & (F.col("now").isNotNull() | is_complete), before, commit, None,
+               & (Compared.now.isNotNull() | is_complete), before, commit, None,
                F.when(has_other_master(), OTHER_MASTER)),
         _event(EventKind.FIRST_COMMIT, commit.isNotNull() & before.isNull()
                & (is_known | is_complete), before, commit, None, None),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum, with_new
+from spark.columns import QUEUE, Added, at_least_zero, column, reaching_back, steady_sum, with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.subscriptions import ALL_TAGS, meaning
 from spark.progress.throughput import seconds
@@ -43,6 +43,27 @@ class Evidence:
 NOTHING = Evidence()
 
 
+class Filter(Added):
+    """The filter of a group on a topic."""
+
+    is_unfiltered = column("boolean", "all members select all messages")
+    codes = column("array<bigint>", "hashes of the selected tags; NULL for other filters")
+
+
+class Share(Added):
+    """The share of messages that pass a filter, by both kinds of evidence."""
+
+    sampled = column("double", "share of the sampled entries")
+    entries = column("bigint", "number of the sampled entries")
+    delivered = column("double", "delivered messages over advanced offsets")
+
+
+class OffsetThen(Added):
+    """The progress of a group on a queue when a sample was taken."""
+
+    first_then = column("bigint", "first unconsumed offset; NULL where it is not known")
+
+
 def with_filtered_lag(
     groups: DataFrame, queues: DataFrame, clients: DataFrame, evidence: Evidence
 ) -> DataFrame:
@@ -72,7 +93,7 @@ def with_filtered_lag(
             filters.select(*GROUP_TOPIC_ID, "codes"), on=list(GROUP_TOPIC_ID), how="inner"
         )
         shares = _sampled(
-            filtered.where(F.col("codes").isNotNull()),
+            filtered.where(Filter.codes.isNotNull()),
             evidence.tags,
             _offsets_then(queues, evidence.sampled_queues),
             evidence.validity,
@@ -80,12 +101,12 @@ def with_filtered_lag(
         frame = with_new(frame, consumer=_consumer()).join(
             shares, [*GROUP_TOPIC_ID, "consumer"], "left"
         )
-        sampled, entries = F.col("sampled"), F.col("entries")
+        sampled, entries = Share.sampled, Share.entries
     if evidence.throughput is not None:
         ratios = _delivered(filters, evidence.throughput, evidence.validity)
         frame = frame.join(ratios, on=list(GROUP_TOPIC_ID), how="left")
-        delivered = F.col("delivered")
-    is_unfiltered = F.coalesce("is_unfiltered", F.lit(False))
+        delivered = Share.delivered
+    is_unfiltered = F.coalesce(Filter.is_unfiltered, F.lit(False))
     low, high = _wilson(sampled, entries)
 
     def of_lag(share: Column) -> Column:
@@ -121,8 +142,7 @@ def _filters(clients: DataFrame) -> DataFrame:
     """Return the filter of each group on each topic it subscribes to.
 
     Returns:
-        One row per snapshot, group and topic: ``is_unfiltered``, and ``codes``, the hashes of its
-        tags, NULL for other filters.
+        One row per snapshot, group and topic: `Filter`.
     """
     column = F.col("subscription")
     is_by_tag = F.coalesce(column["expression_type"], F.lit("TAG")) == "TAG"
@@ -146,8 +166,10 @@ def _filters(clients: DataFrame) -> DataFrame:
             "observed_at",
             "cluster",
             *GROUP_TOPIC_ID,
-            F.coalesce(selects_all, F.lit(False)).alias("is_unfiltered"),
-            F.when(only["is_by_tag"] & ~selects_all, F.transform(tags, tag_hash)).alias("codes"),
+            *Filter.named(
+                is_unfiltered=F.coalesce(selects_all, F.lit(False)),
+                codes=F.when(only["is_by_tag"] & ~selects_all, F.transform(tags, tag_hash)),
+            ),
         )
     )
 
@@ -156,7 +178,7 @@ def _offsets_then(queues: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """Return the first unconsumed offset of each group on each queue when samples were taken.
 
     Returns:
-        One row per instant, queue, group and consumer: ``sampled_at`` and ``first_then``.
+        One row per instant (``sampled_at``), queue, group and consumer: `OffsetThen`.
     """
     needed = ("observed_at", *QUEUE, "consumer_group", "client_id", "consumer_offset", "min_offset")
     known = queues.select(*needed)
@@ -166,7 +188,7 @@ def _offsets_then(queues: DataFrame, earlier: DataFrame | None) -> DataFrame:
         F.col("observed_at").alias("sampled_at"),
         *(*QUEUE, "consumer_group"),
         _consumer().alias("consumer"),
-        F.greatest("consumer_offset", "min_offset").alias("first_then"),
+        *OffsetThen.named(first_then=F.greatest("consumer_offset", "min_offset")),
     )
 
 
@@ -185,8 +207,7 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
         validity: how long a sample is valid.
 
     Returns:
-        One row per snapshot, group, topic and consumer: ``sampled``, the share, and ``entries``,
-        the number of sampled entries.
+        One row per snapshot, group, topic and consumer: `Share.sampled` and `Share.entries`.
     """
     code = F.col("tags_code")
     # Anything longer is no hash but an address (`ConsumeQueueExt.isExtAddr`).
@@ -212,12 +233,12 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
         lambda entry: (entry["position"] >= F.col("first")) & (entry["position"] < F.col("end")),
     )
     unconsumed_then = F.filter(
-        "newest.taken", lambda entry: entry["position"] >= F.col("first_then")
+        "newest.taken", lambda entry: entry["position"] >= OffsetThen.first_then
     )
-    still = F.when(F.col("first_then").isNull(), unconsumed).otherwise(
-        F.filter(unconsumed, lambda entry: entry["position"] >= F.col("first_then"))
+    still = F.when(OffsetThen.first_then.isNull(), unconsumed).otherwise(
+        F.filter(unconsumed, lambda entry: entry["position"] >= OffsetThen.first_then)
     )
-    matching = F.filter("used", lambda entry: F.array_contains("codes", entry["tags_code"]))
+    matching = F.filter("used", lambda entry: F.array_contains(Filter.codes, entry["tags_code"]))
     # A real number: the sum of lags may exceed 64 bits.
     lag = F.col("lag").cast("double")
     return (
@@ -226,7 +247,7 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
             with_new,
             newest=F.last("sample", ignorenulls=True).over(reaching_back(validity, *QUEUE)),
         )
-        .where(F.col("codes").isNotNull() & F.col("newest").isNotNull())
+        .where(Filter.codes.isNotNull() & F.col("newest").isNotNull())
         .transform(with_new, sampled_at=F.col("newest.at"))
         .join(then, on=["sampled_at", *QUEUE, "consumer_group", "consumer"], how="left")
         .transform(with_new, still=still, then=unconsumed_then)
@@ -238,11 +259,13 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
         .transform(with_new, share=F.size(matching) / F.col("size"))
         .groupBy(*GROUP_TOPIC_ID, "consumer")
         .agg(
-            F.coalesce(
-                F.try_divide(steady_sum(lag * F.col("share")), steady_sum(lag)),
-                steady_sum(F.col("share")) / F.count("share"),
-            ).alias("sampled"),
-            F.coalesce(F.sum(F.when(lag > 0, F.col("size"))), F.sum("size")).alias("entries"),
+            *Share.named(
+                sampled=F.coalesce(
+                    F.try_divide(steady_sum(lag * F.col("share")), steady_sum(lag)),
+                    steady_sum(F.col("share")) / F.count("share"),
+                ),
+                entries=F.coalesce(F.sum(F.when(lag > 0, F.col("size"))), F.sum("size")),
+            ),
         )
     )
 
@@ -268,12 +291,12 @@ def _delivered(filters: DataFrame, throughput: DataFrame, validity: timedelta) -
         filters.select("snapshot_id", "observed_at", *GROUP_TOPIC_HISTORY)
         .unionByName(ratios, allowMissingColumns=True)
         .transform(
-            with_new,
+            Share.to,
             delivered=F.last("ratio", ignorenulls=True).over(
                 reaching_back(validity, *GROUP_TOPIC_HISTORY)
             ),
         )
-        .where(F.col("snapshot_id").isNotNull() & F.col("delivered").isNotNull())
+        .where(F.col("snapshot_id").isNotNull() & Share.delivered.isNotNull())
         .select(*GROUP_TOPIC_ID, "delivered")
     )
 

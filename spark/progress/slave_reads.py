@@ -16,8 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, milliseconds, with_new
-from spark.progress.events import ONLY_OF_CLIENTS
+from spark.columns import SNAPSHOT, Added, column, milliseconds, unknown_of, with_new
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
@@ -40,6 +39,21 @@ READER = ("snapshot_id", "broker", "topic", "consumer_group")
 _MIB = 1024 * 1024
 
 
+class SlaveRead(Added):
+    """What slaves hand out to a reader, and how far it is behind."""
+
+    slave_tps = column("double", "messages a second that slaves hand out")
+    behind_ms = column("bigint", "age of the first message that was not handed out")
+    behind_bytes = column("bigint", "estimated place of that message before the end of the log")
+
+
+class Master(Added):
+    """What a row takes from the master of its broker group."""
+
+    is_listed = column("boolean", "the snapshot lists it, reachable or not; NULL where not")
+    memory_percent = column("int", "percent of its memory within which it serves reads")
+
+
 def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> DataFrame:
     """Return one row per snapshot, broker, topic and group that a slave served, with the reason.
 
@@ -49,13 +63,13 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
         queues: ``progress.queues`` of the same snapshots.
 
     Returns:
-        The columns of `READER` and ``slave_tps, behind_ms, behind_bytes, likely_cause, evidence``.
+        The columns of `READER`, `SlaveRead`, ``likely_cause`` and ``evidence``.
     """
     served = (
         stats.where((F.col("stats_name") == StatsName.SERVED) & (F.col("stats_window") == "minute"))
         .where((F.col("broker_id") > 0) & (F.col("tps") > 0))
         .groupBy(*READER)
-        .agg(F.sum("tps").alias("slave_tps"))
+        .agg(*SlaveRead.named(slave_tps=F.sum("tps")))
     )
     # The master would read next the first message that was not handed out.
     waiting = queues.groupBy(*READER).agg(
@@ -64,11 +78,11 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
     return (
         served.join(F.broadcast(_masters(brokers)), on=["snapshot_id", "broker"], how="left")
         .join(waiting, on=list(READER), how="left")
-        .transform(with_new, behind_ms=milliseconds(F.col("at"), F.col("observed_at")))
-        .transform(with_new, behind_bytes=_behind_bytes())
+        .transform(SlaveRead.to, behind_ms=milliseconds(F.col("at"), F.col("observed_at")))
+        .transform(SlaveRead.to, behind_bytes=_behind_bytes())
         .transform(with_new, likely_cause=_likely_cause())
         .transform(with_new, evidence=_evidence())
-        .select(*READER, "slave_tps", "behind_ms", "behind_bytes", "likely_cause", "evidence")
+        .select(*READER, *SlaveRead.types(), "likely_cause", "evidence")
     )
 
 
@@ -101,17 +115,16 @@ def slave_read_events(
     before = served.select(
         F.col("snapshot_id").alias("previous_snapshot_id"), *READER[1:], F.lit(True).alias("was")
     )
-    unknown = {
-        "queue_id": "int",
-        "client_id": "string",
-        **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
-        **{name: kind for name, kind in ONLY_OF_CLIENTS.items() if name != "evidence"},
-    }
+    unknown = unknown_of(
+        progress.EVENTS,
+        *("queue_id", "client_id", "from_offset", "to_offset", "messages"),
+        *("previous_client_id", "unowned_ms"),
+    )
     return (
         served.join(counts.where(inside(window)), on=["snapshot_id", "broker"])
         .join(before, on=["previous_snapshot_id", *READER[1:]], how="left")
         .where(F.col("was").isNull())
-        .transform(with_new, **{name: F.lit(None).cast(kind) for name, kind in unknown.items()})
+        .transform(with_new, **unknown)
         .transform(with_new, kind=F.lit(EventKind.SERVED_BY_SLAVE))
         .select(*progress.EVENTS.column_names)
     )
@@ -128,48 +141,49 @@ def _masters(brokers: DataFrame) -> DataFrame:
         "commit_log_max_offset",
         "earliest_stored_at",
         "slave_read_enabled",
-        F.lit(True).alias("is_listed"),
-        F.coalesce(percent, F.lit(DEFAULT_MEMORY_RATIO)).alias("memory_percent"),
+        *Master.named(
+            is_listed=F.lit(True), memory_percent=F.coalesce(percent, F.lit(DEFAULT_MEMORY_RATIO))
+        ),
     )
 
 
 def _behind_bytes() -> Column:
     stored = F.col("commit_log_max_offset") - F.col("commit_log_min_offset")
     share = F.try_divide(
-        F.col("behind_ms"), milliseconds(F.col("earliest_stored_at"), F.col("observed_at"))
+        SlaveRead.behind_ms, milliseconds(F.col("earliest_stored_at"), F.col("observed_at"))
     )
     share = F.when(share > 1, F.lit(1.0)).otherwise(share)
-    return F.when(F.col("behind_ms") >= 0, (stored * share).cast("bigint"))
+    return F.when(SlaveRead.behind_ms >= 0, (stored * share).cast("bigint"))
 
 
 def _likely_cause() -> Column:
     # A line of a slave's log holds nothing of the master; a snapshot lists an unreachable one too.
-    is_unreachable = F.col("is_listed") & F.col("commit_log_max_offset").isNull()
+    is_unreachable = Master.is_listed & F.col("commit_log_max_offset").isNull()
     return (
         F.when(is_unreachable, MASTER_UNREACHABLE)
         .when(~F.col("slave_read_enabled"), SLAVE_PREFERRED)
-        .when(F.col("behind_ms") > 0, BEYOND_MEMORY)
+        .when(SlaveRead.behind_ms > 0, BEYOND_MEMORY)
     )
 
 
 def _evidence() -> Column:
     behind = F.concat(
         F.lit("the next message to hand out is "),
-        (F.col("behind_ms") / 1000).cast("bigint").cast("string"),
+        (SlaveRead.behind_ms / 1000).cast("bigint").cast("string"),
         F.lit(" s old"),
     )
     size = F.concat(
-        F.lit("about "), F.round(F.col("behind_bytes") / _MIB).cast("bigint").cast("string"),
+        F.lit("about "), F.round(SlaveRead.behind_bytes / _MIB).cast("bigint").cast("string"),
         F.lit(" MiB before the end of the commit log"),
     )  # fmt: skip
     limit = F.concat(
         F.lit("the master serves reads within "),
-        F.col("memory_percent").cast("string"),
+        Master.memory_percent.cast("string"),
         F.lit(" % of its memory"),
     )
     counted = F.concat(
         F.lit("a slave hands out "),
-        F.round("slave_tps", 1).cast("string"),
+        F.round(SlaveRead.slave_tps, 1).cast("string"),
         F.lit(" messages a second"),
     )
     # Parts that are not known are left out.

@@ -13,8 +13,8 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Advance, milliseconds, steady_sum, with_new
-from spark.progress.slave_reads import slave_reads
+from spark.columns import SNAPSHOT, Added, Advance, column, milliseconds, steady_sum, with_new
+from spark.progress.slave_reads import SlaveRead, slave_reads
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
@@ -71,6 +71,12 @@ REPLICA = ("broker", "broker_id")
 QUEUE = ("broker", "queue_id")
 
 
+class Moved(Added):
+    """The advance of a counter's offsets."""
+
+    moved = column("double", "offsets over the window; NULL when unknown for a queue that had one")
+
+
 def throughput(
     stats: DataFrame,
     queue_offsets: DataFrame,
@@ -105,7 +111,7 @@ def throughput(
         _counted(counted)
         .join(moved, on=["snapshot_id", *COUNTER], how="left")
         .join(_reasons(slave_reads(counted, brokers, queues)), on=list(_REASON), how="left")
-        .transform(with_new, tps_observed=F.col("moved") / seconds(F.col("stats_window")))
+        .transform(with_new, tps_observed=Moved.moved / seconds(F.col("stats_window")))
         .select(*progress.THROUGHPUT.column_names)
     )
 
@@ -116,7 +122,7 @@ _REASON = ("snapshot_id", "stats_name", "stats_key")
 def _reasons(served: DataFrame) -> DataFrame:
     """Return why slaves serve a counter, by the broker whose reader is furthest behind."""
     key = F.concat_ws("@", "topic", "consumer_group")
-    order = F.struct(F.col("behind_bytes"), F.col("behind_ms"), F.col("broker"))
+    order = F.struct(SlaveRead.behind_bytes, SlaveRead.behind_ms, F.col("broker"))
     return served.groupBy(
         "snapshot_id", F.lit(StatsName.SERVED).alias("stats_name"), key.alias("stats_key")
     ).agg(
@@ -210,8 +216,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     The window begins between two observations; the offset there is interpolated.
 
     Returns:
-        One row per snapshot and counter: ``moved``, NULL when it is unknown for a queue that had an
-        offset.
+        One row per snapshot and counter: `Moved`.
     """
     roles = {"before": "before_id", "after": "after_id", "now": "snapshot_id"}
     role = F.explode(
@@ -246,7 +251,11 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
         observed.where(seen)
         .transform(with_new, step=F.when(_all_known("first_choice"), first).otherwise(second))
         .groupBy(F.col("ends_in").alias("snapshot_id"), *COUNTER)
-        .agg(F.when(F.every(F.col("step").isNotNull()), steady_sum(F.col("step"))).alias("moved"))
+        .agg(
+            *Moved.named(
+                moved=F.when(F.every(F.col("step").isNotNull()), steady_sum(F.col("step")))
+            )
+        )
     )
 
 

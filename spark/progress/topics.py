@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from spark.columns import (
     QUEUE,
     SNAPSHOT,
+    Added,
     advance,
+    column,
     reaching_back,
     steady_sum,
     with_base,
@@ -40,6 +42,28 @@ BROKER_TOPIC = ("snapshot_id", "broker", "topic")
 
 LAST_HOUR = HOUR - timedelta(milliseconds=1)
 """The hour up to an observation, without the observation that begins it."""
+
+
+class QueueOfTopic(Added):
+    """Messages of a queue, and whether consumers can read them."""
+
+    stored = column("bigint", "messages in the queue; NULL when one of its ends is unknown")
+    reason = column("string", "the `UnreadableReason` of a queue with messages, NULL without one")
+    unreadable = column("bigint", "messages that no consumer can read")
+
+
+class OwnQueue(Added):
+    """A queue of a retry or dead-letter topic."""
+
+    added = column("bigint", "messages written within the hour before; NULL when unknown")
+    oldest = column("timestamp", "store time of its oldest message")
+    is_bound = column("boolean", "the oldest message may be older")
+
+
+class Incomplete(Added):
+    """The mark of a topic on a broker whose queues are not all known."""
+
+    missing = column("boolean", "true of a broker that is unreachable, or a row in quarantine")
 
 
 def topics(
@@ -87,7 +111,7 @@ def topics(
     of_groups = _queues_of_groups(ends, timeline, hour_before, window, settings.longest_gap)
     return (
         configured.join(measured, on=list(BROKER_TOPIC), how="full")
-        .transform(with_new, **_unreadable())
+        .transform(_with_unreadable)
         .unionByName(of_groups, allowMissingColumns=True)
         .unionByName(_on_unreachable_brokers(raw.topics, unreachable), allowMissingColumns=True)
         .unionByName(_quarantined(listed, measured, window), allowMissingColumns=True)
@@ -113,7 +137,7 @@ def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataF
     return stepped.where(inside(window)).select(
         *BROKER_TOPIC,
         *("queue_id", "max_offset"),
-        (F.col("max_offset") - F.col("min_offset")).alias("stored"),
+        *QueueOfTopic.named(stored=F.col("max_offset") - F.col("min_offset")),
         F.when(F.col("newest_stored_at").isNotNull(), newest).alias("newest_at"),
         rate(
             advance("max_offset", "written_base"), F.col("observed_at"), settings.longest_gap
@@ -121,23 +145,23 @@ def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataF
     )
 
 
-def _unreadable() -> dict[str, Column]:
-    """Return ``reason``, why no consumer can read a queue, and ``unreadable``, its messages then.
+def _with_unreadable(queues: DataFrame) -> DataFrame:
+    """Add why no consumer can read a queue, and its messages then.
 
     A queue whose offsets are unknown has no reason: ids of static topics (5.x) do not count from 0.
     """
+    stored = QueueOfTopic.stored
     reason = F.when(
         F.col("perm").bitwiseAND(names.READ_PERMISSION) == 0,
         UnreadableReason.NO_READ_PERMISSION.value,
     ).when(F.col("queue_id") >= F.col("read_queues"), UnreadableReason.BEYOND_READ_QUEUES.value)
     is_known = F.col("read_queues").isNotNull() & F.col("perm").isNotNull()
     none = F.when(is_known, F.lit(0).cast("bigint"))
-    return {
-        "reason": F.when(F.col("stored") > 0, reason),
-        "unreadable": F.when(F.col("stored").isNull(), None)
-        .when(reason.isNotNull(), F.col("stored"))
-        .otherwise(none),
-    }
+    return QueueOfTopic.to(
+        queues,
+        reason=F.when(stored > 0, reason),
+        unreadable=F.when(stored.isNull(), None).when(reason.isNotNull(), stored).otherwise(none),
+    )
 
 
 def _queues_of_groups(
@@ -150,8 +174,8 @@ def _queues_of_groups(
     """Return queues of retry and dead-letter topics: added messages, and the oldest message.
 
     Returns:
-        One row per queue: `BROKER_TOPIC`, ``added``, ``oldest``, and ``is_bound``, whether the
-        oldest message may be older. It has no other columns, so that the queue counts once.
+        One row per queue: `BROKER_TOPIC` and `OwnQueue`. It has no other columns, so that the queue
+        counts once.
     """
     own = F.col("topic").startswith(names.RETRY_PREFIX) | F.col("topic").startswith(
         names.DLQ_PREFIX
@@ -178,9 +202,11 @@ def _queues_of_groups(
         how="left",
     ).select(
         *BROKER_TOPIC,
-        F.when(F.col("was_observed"), F.col("added")).alias("added"),
-        F.col("consumer_at").alias("oldest"),
-        (is_unknown | F.col("delay_source").eqNullSafe(DelaySource.AT_LEAST)).alias("is_bound"),
+        *OwnQueue.named(
+            added=F.when(F.col("was_observed"), OwnQueue.added),
+            oldest=F.col("consumer_at"),
+            is_bound=is_unknown | F.col("delay_source").eqNullSafe(DelaySource.AT_LEAST),
+        ),
     )
 
 
@@ -224,26 +250,26 @@ def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> Data
     is_within = begun.isNull() | (F.unix_millis("observed_at") - F.unix_millis(begun) <= gap)
     total = F.coalesce(F.sum("growth").over(of_hour), F.lit(0))
     mixed = rows.unionByName(grown, allowMissingColumns=True)
-    frame = with_new(mixed, added=F.when(is_within, total))
+    frame = OwnQueue.to(mixed, added=F.when(is_within, total))
     return frame.where(F.col("snapshot_id").isNotNull())
 
 
 def _on_unreachable_brokers(topics: DataFrame, unreachable: DataFrame) -> DataFrame:
-    """Return the topics that brokers last had which are unreachable now, marked ``missing``."""
+    """Return the topics that brokers last had which are unreachable now, marked as `Incomplete`."""
     last = topics.withColumnRenamed("snapshot_id", "last_snapshot_id")
     return unreachable.join(last, on=["last_snapshot_id", "broker"], how="inner").select(
-        *BROKER_TOPIC, *("kind", "message_type"), F.lit(True).alias("missing")
+        *BROKER_TOPIC, *("kind", "message_type"), *Incomplete.named(missing=F.lit(True))
     )
 
 
 def _quarantined(listed: DataFrame | None, measured: DataFrame, window: Window) -> DataFrame:
-    """Return the topics with quarantined queues, marked ``missing``."""
+    """Return the topics with quarantined queues, marked as `Incomplete`."""
     if listed is None:
         return measured.select(*BROKER_TOPIC).where(F.lit(False))
     key = [*BROKER_TOPIC, "queue_id"]
     invalid = listed.where(inside(window)).dropna(subset=[*BROKER_TOPIC])
     return invalid.join(measured.select(*key), on=key, how="left_anti").select(
-        *BROKER_TOPIC, F.lit(True).alias("missing")
+        *BROKER_TOPIC, *Incomplete.named(missing=F.lit(True))
     )
 
 
@@ -267,15 +293,15 @@ def _sums() -> list[Column]:
     """Return the columns of a topic from its queues and its configurations."""
     has_queues = F.col("read_queues") + F.col("write_queues") > 0
     is_unknown = (
-        F.col("missing").isNotNull()
-        | (F.col("queue_id").isNotNull() & F.col("stored").isNull())
+        Incomplete.missing.isNotNull()
+        | (F.col("queue_id").isNotNull() & QueueOfTopic.stored.isNull())
         # No broker reports a configured queue: it was not read.
         | (has_queues & F.col("queue_id").isNull())
         # Without a configuration nobody knows who may read the queue.
         | (F.col("queue_id").isNotNull() & (F.col("read_queues") + F.col("perm")).isNull())
     )
     of_broker = F.struct("broker", "read_queues", "write_queues", "perm")
-    reason = F.col("reason")
+    reason = QueueOfTopic.reason
     no_permission, beyond = (unreadable_reason.value for unreadable_reason in UnreadableReason)
     types = F.collect_set("message_type")
     return [
@@ -283,19 +309,21 @@ def _sums() -> list[Column]:
         F.when(F.size(types) == 1, F.element_at(types, 1)).alias("message_type"),
         F.count_distinct("broker").cast("int").alias("brokers"),
         (~F.max(F.coalesce(is_unknown, F.lit(False)))).alias("complete"),
-        F.count_if(F.col("stored").isNotNull()).cast("int").alias("queues"),
-        F.try_sum("stored").alias("messages"),
-        F.try_sum("unreadable").alias("unreadable_messages"),
+        F.count_if(QueueOfTopic.stored.isNotNull()).cast("int").alias("queues"),
+        F.try_sum(QueueOfTopic.stored).alias("messages"),
+        F.try_sum(QueueOfTopic.unreadable).alias("unreadable_messages"),
         F.when(F.max(reason == no_permission), no_permission)
         .when(F.max(reason == beyond), beyond)
         .alias("unreadable_reason"),
         steady_sum(F.col("produce_tps")).alias("produce_tps"),
-        F.min("oldest").alias("oldest_at"),
-        F.when(F.min("oldest").isNotNull(), F.max("is_bound")).alias("oldest_at_is_upper_bound"),
-        F.max("newest_at").alias("newest_at"),
-        F.when(F.count("added") == F.count("is_bound"), F.try_sum("added")).alias(
-            "added_last_hour"
+        F.min(OwnQueue.oldest).alias("oldest_at"),
+        F.when(F.min(OwnQueue.oldest).isNotNull(), F.max(OwnQueue.is_bound)).alias(
+            "oldest_at_is_upper_bound"
         ),
+        F.max("newest_at").alias("newest_at"),
+        F.when(
+            F.count(OwnQueue.added) == F.count(OwnQueue.is_bound), F.try_sum(OwnQueue.added)
+        ).alias("added_last_hour"),
         *(_common(name).alias(name) for name in ("read_queues", "write_queues", "perm")),
         F.array_sort(F.collect_set(F.when(F.col("perm").isNotNull(), of_broker))).alias(
             "by_broker"
