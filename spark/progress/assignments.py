@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import reaching_back, with_new, with_replaced
+from spark.columns import Added, column, reaching_back, with_new, with_replaced
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
@@ -30,22 +30,44 @@ from tidemark.rocketmq.allocation import (
 )
 
 
-def expected_owners() -> Column:
-    """Return the owner of each of ``queues`` as an array; NULL for other strategies.
+def expected_owners(
+    *, strategy: Column, topic: Column, queues: Column, members: Column, ring: Column
+) -> Column:
+    """Return the owner of each queue as an array; NULL for other strategies.
 
-    Needs a row with ``strategy``, ``topic``, ``queues`` (array of broker and queue id) and
-    ``members``, both in order, and ``ring``.
+    Args:
+        strategy: how the group allocates queues.
+        topic: the topic of the queues.
+        queues: array of structs of broker and queue id, in order.
+        members: array of client ids, in order.
+        ring: their `hash_ring`.
     """
-    strategy = F.col("strategy")
+
+    def average(place: Column) -> Column:
+        least, longer = F.floor(F.size(queues) / F.size(members)), F.size(queues) % F.size(members)
+        ahead = longer * (least + 1)
+        return F.when(place < ahead, F.floor(place / (least + 1))).otherwise(
+            longer + F.floor((place - ahead) / F.greatest(least, F.lit(1)))
+        )
+
+    def by_place(index: Callable[[Column], Column]) -> Column:
+        return F.transform(queues, lambda _, place: F.get(members, index(place).cast("int")))
+
+    def by_hash(queue: Column) -> Column:
+        text = "MessageQueue [topic=%s, brokerName=%s, queueId=%d]"
+        at = _hash(F.format_string(text, topic, queue["broker"], queue["queue_id"]))
+        ahead = F.filter(ring, lambda place: place["at"] >= at)
+        return F.coalesce(F.get(ahead, F.lit(0)), F.get(ring, F.lit(0)))["member"]
+
     return (
-        F.when(strategy == AVG, _by_place(_average))
-        .when(strategy == AVG_BY_CIRCLE, _by_place(lambda place: place % F.size("members")))
-        .when(strategy == CONSISTENT_HASH, _by_hash())
+        F.when(strategy == AVG, by_place(average))
+        .when(strategy == AVG_BY_CIRCLE, by_place(lambda place: place % F.size(members)))
+        .when(strategy == CONSISTENT_HASH, F.transform(queues, by_hash))
     )
 
 
-def ring() -> Column:
-    """Return the hash ring of ``members`` for ``CONSISTENT_HASH``: an array of places, sorted.
+def hash_ring(strategy: Column, members: Column) -> Column:
+    """Return the hash ring of members for ``CONSISTENT_HASH``: an array of places, sorted.
 
     It is a column of its own, because `expected_owners` would compute it for every queue.
     """
@@ -61,37 +83,8 @@ def ring() -> Column:
             ),
         )
 
-    every = F.array_sort(F.flatten(F.transform("members", places)))
-    return F.when(F.col("strategy") == CONSISTENT_HASH, every)
-
-
-def _by_place(index: Callable[[Column], Column]) -> Column:
-    return F.transform("queues", lambda queue, place: F.get("members", index(place).cast("int")))
-
-
-def _average(place: Column) -> Column:
-    queues, members = F.size("queues"), F.size("members")
-    least, longer = F.floor(queues / members), queues % members
-    ahead = longer * (least + 1)
-    return F.when(place < ahead, F.floor(place / (least + 1))).otherwise(
-        longer + F.floor((place - ahead) / F.greatest(least, F.lit(1)))
-    )
-
-
-def _by_hash() -> Column:
-    def owner(queue: Column) -> Column:
-        at = _hash(
-            F.format_string(
-                "MessageQueue [topic=%s, brokerName=%s, queueId=%d]",
-                F.col("topic"),
-                queue["broker"],
-                queue["queue_id"],
-            )
-        )
-        ahead = F.filter("ring", lambda place: place["at"] >= at)
-        return F.coalesce(F.get(ahead, F.lit(0)), F.get("ring", F.lit(0)))["member"]
-
-    return F.transform("queues", owner)
+    every = F.array_sort(F.flatten(F.transform(members, places)))
+    return F.when(strategy == CONSISTENT_HASH, every)
 
 
 def _hash(text: Column) -> Column:
@@ -105,6 +98,31 @@ this time before the window."""
 
 QUEUE = ("broker", "queue_id")
 """A queue of a topic."""
+
+
+class Sharing(Added):
+    """How a group with a reporting member shares its queues."""
+
+    members = column("array<string>", "all members in the order in which clients sort them")
+    strategy = column("string", "how they allocate queues; NULL when members differ")
+    all_reported = column("boolean", "every member reported its queues")
+    ring = column(
+        "array<struct<at:bigint,order:int,member:string>>", "see `hash_ring`; NULL without one"
+    )
+
+
+class Expected(Added):
+    """What is expected of a queue."""
+
+    is_readable = column("boolean", "true of a readable queue, NULL of others that members hold")
+
+
+class Reporting(Added):
+    """Facts about a queue from the rows of its topic, and from reports before."""
+
+    is_our_route = column("boolean", "members hold no queue that the snapshot does not show")
+    is_popped = column("boolean", "a member pops queues of the topic")
+    previous = column("array<string>", "its owners at the report before")
 
 
 def assignments(
@@ -143,25 +161,25 @@ def assignments(
         _queues(expected, owned)
         .transform(
             with_replaced,
-            strategy=F.max("strategy").over(group),
-            all_reported=F.max("all_reported").over(group),
+            strategy=F.max(Sharing.strategy).over(group),
+            all_reported=F.max(Sharing.all_reported).over(group),
         )
         .transform(
-            with_new,
-            is_our_route=F.every(F.col("is_readable").isNotNull()).over(group_topic),
+            Reporting.to,
+            is_our_route=F.every(Expected.is_readable.isNotNull()).over(group_topic),
             is_popped=F.coalesce(F.some("popped").over(group_topic), F.lit(False)),
             previous=F.last("owners", ignorenulls=True).over(before),
         )
         # Reports of groups that do not share queues, and from before the window, give no rows.
-        .where(inside(window) & F.col("all_reported").isNotNull() & ~F.col("is_popped"))
+        .where(inside(window) & Sharing.all_reported.isNotNull() & ~Reporting.is_popped)
         .transform(
             with_replaced,
-            expected_client_id=F.when(F.col("is_our_route"), F.col("expected_client_id")),
+            expected_client_id=F.when(Reporting.is_our_route, F.col("expected_client_id")),
         )
         .transform(
             with_new,
             actual_client_id=F.get("owners", F.lit(0)),
-            previous_client_id=F.get("previous", F.lit(0)),
+            previous_client_id=F.get(Reporting.previous, F.lit(0)),
             rebalanced=_rebalanced(),
         )
         .transform(with_new, state=_state())
@@ -172,9 +190,8 @@ def assignments(
 def _groups(clients: DataFrame, owned: DataFrame) -> DataFrame:
     """Return one row per snapshot and group that shares queues and has a reporting member.
 
-    ``members`` are all members in the order in which clients sort them. ``strategy`` is NULL when
-    members differ. A pull consumer that holds no queue does not count as reporting: the old kind
-    (`DefaultMQPullConsumer`) never reports queues.
+    The rows have `Sharing`. A pull consumer that holds no queue does not count as reporting: the
+    old kind (`DefaultMQPullConsumer`) never reports queues.
     """
     pulls = F.col("consume_type").eqNullSafe("CONSUME_ACTIVELY")
     reports = (F.col("subscriptions_source") == "client") & ~pulls
@@ -195,15 +212,19 @@ def _groups(clients: DataFrame, owned: DataFrame) -> DataFrame:
         )
         .groupBy(*GROUP)
         .agg(
-            F.array_sort(F.collect_set("member")).alias("members"),
+            *Sharing.named(
+                members=F.array_sort(F.collect_set("member")),
+                strategy=F.when(F.size(strategies) == 1, F.get(strategies, F.lit(0))),
+            ),
             F.collect_set("reporting").alias("reporting"),
             F.some("shares").alias("shares"),
-            F.when(F.size(strategies) == 1, F.get(strategies, F.lit(0))).alias("strategy"),
             F.array_distinct(F.flatten(F.collect_list("topics"))).alias("topics"),
         )
-        .where(F.col("shares") & F.arrays_overlap("members", "reporting"))
+        .where(F.col("shares") & F.arrays_overlap(Sharing.members, "reporting"))
         .transform(
-            with_new, all_reported=F.size(F.array_except("members", "reporting")) == 0, ring=ring()
+            Sharing.to,
+            all_reported=F.size(F.array_except(Sharing.members, "reporting")) == 0,
+            ring=hash_ring(Sharing.strategy, Sharing.members),
         )
     )
 
@@ -225,7 +246,8 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
     """Return one row per snapshot, group and readable queue of its topics, with expected owner."""
     busiest = F.array_max(
         F.transform(
-            "members", lambda member: F.size(F.filter("expected", lambda column: column == member))
+            Sharing.members,
+            lambda member: F.size(F.filter("expected", lambda column: column == member)),
         )
     )
     return (
@@ -234,8 +256,17 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
             on=["snapshot_id", "topic"],
             how="inner",
         )
-        .transform(with_new, expected=expected_owners())
-        .transform(with_new, strategy_skew=busiest * F.size("members") / F.size("queues"))
+        .transform(
+            with_new,
+            expected=expected_owners(
+                strategy=Sharing.strategy,
+                topic=F.col("topic"),
+                queues=F.col("queues"),
+                members=Sharing.members,
+                ring=Sharing.ring,
+            ),
+        )
+        .transform(with_new, strategy_skew=busiest * F.size(Sharing.members) / F.size("queues"))
         .select("*", F.posexplode("queues").alias("place", "queue"))
         .select(
             *GROUP_TOPIC,
@@ -244,7 +275,7 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
             "strategy_skew",
             "strategy",
             "all_reported",
-            F.lit(True).alias("is_readable"),
+            *Expected.named(is_readable=F.lit(True)),
         )
     )
 
@@ -269,7 +300,7 @@ def _state() -> Column:
         F.when(owners > 1, AssignmentState.CONTESTED)
         .when(
             owners == 0,
-            F.when(F.col("all_reported"), AssignmentState.UNOWNED).otherwise(
+            F.when(Sharing.all_reported, AssignmentState.UNOWNED).otherwise(
                 AssignmentState.UNKNOWN
             ),
         )
@@ -280,5 +311,5 @@ def _state() -> Column:
 
 
 def _rebalanced() -> Column:
-    is_known = F.col("previous").isNotNull() & (F.col("owners").isNotNull() | F.col("all_reported"))
-    return F.when(is_known, ~F.col("owners").eqNullSafe(F.col("previous")))
+    is_known = Reporting.previous.isNotNull() & (F.col("owners").isNotNull() | Sharing.all_reported)
+    return F.when(is_known, ~F.col("owners").eqNullSafe(Reporting.previous))

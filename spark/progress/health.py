@@ -336,7 +336,10 @@ def _state(health: Health, reason: HealthReason | Column, condition: Column) -> 
 
 def _of_track() -> list[Column]:
     own = F.map_contains_key(F.col("counts_for"), F.col("snapshot_id"))
-    return [F.col("snapshot_id"), Track.number, *Track.named(counts_for_itself=own)]
+    return [
+        F.col("snapshot_id"),
+        *Track.named(number=F.col("number"), counts_for_itself=own),
+    ]
 
 
 def _was_worse() -> Column:

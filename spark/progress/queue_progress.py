@@ -69,7 +69,7 @@ class QueueHistory(Added):
 
     commit = column("bigint", "the latest commit; -1 without one")
     from_broker = column("boolean", "its offset is kept by the broker for the whole group")
-    stepped = column("bigint", "a bit for each, newest lowest: the commit advanced since the last")
+    stepped = column("int", "a bit for each, newest lowest: the commit advanced since the last")
     first_commit = column("bigint", "the commit at the first of them; -1 without one")
     lowest_pull = column("bigint", "lowest pull offset")
     lowest_written = column("bigint", "lowest end of the queue")
@@ -91,7 +91,7 @@ QUEUE = (
 class QueuesOfGroup(Added):
     """The queues of a group on a topic, over the observations that count for one in the window."""
 
-    stepped = column("bigint", "as `QueueHistory.stepped`, of any queue")
+    stepped = column("int", "as `QueueHistory.stepped`, of any queue")
     progressed = column("boolean", "a commit is further than at the first of them")
     written = column("boolean", "a message was written")
     first_rank = column("int", "lowest `priority_rank` of a queue that progressed")

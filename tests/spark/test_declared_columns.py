@@ -13,11 +13,17 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from spark.columns import Added, column, unknown_of, with_new, with_replaced
+from spark.progress.assignments import assignments
+from spark.progress.capacity import capacity
+from spark.progress.client_events import client_events
+from spark.progress.events import events
 from spark.progress.filtering import Evidence
 from spark.progress.groups import OF_ONE_OBSERVATION, groups
 from spark.progress.health import with_health
 from spark.progress.popped import Witnesses
 from spark.progress.queues import RawFrames, queues
+from spark.progress.throughput import throughput
+from spark.progress.topics import topics
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
@@ -87,7 +93,94 @@ def computed_health(spark):
     )
 
 
-COMPUTATIONS = (computed_queues, computed_groups, computed_health)
+def computed_topics(spark):
+    hour_before = spark.createDataFrame(
+        [(snapshot_id(1), "broker-a")], "snapshot_id string, broker string"
+    )
+    return topics(
+        raw_rows(spark),
+        rows(spark, raw.QUEUE_OFFSETS),
+        rows(spark, progress.TIMELINE),
+        hour_before,
+        unreachable(spark),
+        WINDOW,
+    )
+
+
+def computed_capacity(spark):
+    return capacity(
+        rows(spark, raw.CLIENTS),
+        rows(spark, raw.CLIENT_TOPICS),
+        rows(spark, raw.CLIENT_QUEUES),
+        rows(spark, progress.GROUPS),
+        spark.createDataFrame(
+            [("lab", "billing", "orders", minute(0), 5.0)],
+            "cluster string, consumer_group string, topic string, peak_at timestamp, "
+            "peak_tps double",
+        ),
+        WINDOW,
+    )
+
+
+def computed_events(spark):
+    steps = spark.createDataFrame(
+        [(snapshot_id(1), minute(1), "lab", "broker-a", snapshot_id(0), minute(0), False, ["-"])],
+        "snapshot_id string, observed_at timestamp, cluster string, broker string, "
+        "previous_snapshot_id string, previous_at timestamp, down boolean, lacking array<string>",
+    )
+    return events(
+        rows(spark, progress.QUEUES),
+        rows(spark, progress.GROUPS),
+        rows(spark, raw.CLIENTS),
+        rows(spark, raw.BROKERS),
+        rows(spark, raw.BROKER_STATS),
+        steps,
+    )
+
+
+def computed_client_events(spark):
+    return client_events(
+        rows(spark, progress.ASSIGNMENTS),
+        rows(spark, raw.CLIENT_QUEUES),
+        rows(spark, raw.CLIENTS),
+        rows(spark, progress.QUEUES),
+        WINDOW,
+    )
+
+
+def computed_throughput(spark):
+    starts = (snapshot_id(1), "broker-a", "minute", snapshot_id(0), snapshot_id(0), 0.5)
+    return throughput(
+        rows(spark, raw.BROKER_STATS),
+        rows(spark, raw.QUEUE_OFFSETS),
+        rows(spark, progress.QUEUES),
+        spark.createDataFrame(
+            [starts],
+            "snapshot_id string, broker string, stats_window string, before_id string, "
+            "after_id string, share double",
+        ),
+        rows(spark, raw.BROKERS),
+        WINDOW,
+    )
+
+
+def computed_assignments(spark):
+    return assignments(
+        rows(spark, raw.CLIENTS), rows(spark, raw.CLIENT_QUEUES), rows(spark, raw.TOPICS), WINDOW
+    )
+
+
+COMPUTATIONS = (
+    computed_queues,
+    computed_groups,
+    computed_health,
+    computed_topics,
+    computed_capacity,
+    computed_events,
+    computed_client_events,
+    computed_throughput,
+    computed_assignments,
+)
 
 
 def declarations() -> Iterator[type[Added]]:

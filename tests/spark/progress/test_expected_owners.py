@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions as F
 
-from spark.progress.assignments import expected_owners, ring
+from spark.progress.assignments import expected_owners, hash_ring
 from tests.support.allocation_cases import random_cases
 from tidemark.rocketmq.allocation import SELF_CONTAINED, allocate
 
@@ -23,9 +23,10 @@ def test_sql_gives_the_owners_of_the_python_strategies(spark):
         "number int, strategy string, topic string, "
         "queues array<struct<broker:string,queue_id:int>>, members array<string>",
     )
+    named = {name: F.col(name) for name in ("strategy", "topic", "queues", "members", "ring")}
     collected = (
-        rows.withColumn("ring", ring())
-        .select("number", F.col("queues"), expected_owners().alias("expected"))
+        rows.withColumn("ring", hash_ring(F.col("strategy"), F.col("members")))
+        .select("number", "queues", expected_owners(**named).alias("expected"))
         .collect()
     )
     for number, queues, expected in collected:
