@@ -90,6 +90,12 @@ REPORTED_OF_GROUP = ("message_model", "consume_type", "version", "version_order"
 """Columns of `group_members` that each member reports about its group."""
 
 
+class Members(Added):
+    """Columns of `group_members` besides those of ``raw.clients``."""
+
+    version_order = column("array<bigint>", "orders versions; see `_version_order`")
+
+
 def group_members(clients: DataFrame) -> DataFrame:
     """Return the topics that each member of a group subscribes to.
 

@@ -16,6 +16,7 @@ from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_sums import (
     OF_WORST_CLIENT,
     REPORTED_OF_GROUP,
+    Members,
     WorstClient,
     group_members,
     sums_of_worst_clients,
@@ -32,6 +33,7 @@ from spark.progress.queues import RawFrames
 from spark.progress.retry_topics import OwnTopic, belongs_to_group, topics_of_groups
 from spark.progress.unknown_queues import (
     Beyond,
+    Broadcast,
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
@@ -182,7 +184,7 @@ def groups(
         missing.unionByName(broadcast, allowMissingColumns=True)
         .where(users_own)
         .groupBy(*GROUP_QUEUE)
-        .agg(F.max("is_broadcast").alias("is_broadcast"))
+        .agg(*Broadcast.named(is_broadcast=F.max(Broadcast.is_broadcast)))
     )
     about_groups = _about_groups(
         members,
@@ -227,7 +229,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
     broadcasting group are among the unknown ones, so those known of its worst client are deducted.
     """
     counted = WorstClient.queues_known + WorstClient.queues_unmeasured
-    is_broadcast = F.max("is_broadcast") > 0
+    is_broadcast = F.max(Broadcast.is_broadcast) > 0
     return (
         sums.unionByName(
             unknown.select(*GROUP_TOPIC, F.lit(1).alias("unknown"), "is_broadcast"),
@@ -269,7 +271,7 @@ def _about_groups(
         .agg(
             F.min("message_model").alias("message_model"),
             F.min("consume_type").alias("consume_type"),
-            F.min_by("version", "version_order").alias("client_version"),
+            F.min_by("version", Members.version_order).alias("client_version"),
             *AboutGroup.named(
                 has_members=F.max(ReportedOfGroup.has_members),
                 has_silent_member=F.max(ReportedOfGroup.has_silent_member),

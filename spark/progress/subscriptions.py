@@ -59,10 +59,20 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
             F.collect_set(F.when(F.col("reports"), F.col("allocation_strategy"))).alias(
                 "strategies"
             ),
-            F.array_sort(F.collect_set(_evidence())).alias("evidence"),
+            F.array_sort(F.collect_set(_evidence(F.col("reports")))).alias("evidence"),
         )
         .where(F.col("one_reports"))
-        .transform(with_new, differences=F.array_compact(_differences()))
+        .transform(
+            with_new,
+            differences=F.array_compact(
+                _differences(
+                    reported=F.col("reported"),
+                    topics=F.col("topics"),
+                    models=F.col("models"),
+                    strategies=F.col("strategies"),
+                )
+            ),
+        )
         .transform(
             with_new,
             difference=F.get("differences", F.lit(0)),
@@ -90,28 +100,35 @@ def meaning(subscription: Column) -> Column:
     return F.when(is_tags, selected).otherwise(F.trim(written))
 
 
-def _differences() -> Column:
-    """Return an array of the `DIFFERENCES` that hold, in their order, NULL for the others."""
+def _differences(*, reported: Column, topics: Column, models: Column, strategies: Column) -> Column:
+    """Return an array of the `DIFFERENCES` that hold, in their order, NULL for the others.
+
+    Args:
+        reported: array of all subscriptions, structs of topic, type and meaning.
+        topics: array of the sets of topics that members subscribe to.
+        models: array of their message models.
+        strategies: array of their allocation strategies.
+    """
 
     def variety(*fields: str) -> Column:
         return F.size(
             F.array_distinct(
-                F.transform("reported", lambda column: F.struct(*[column[name] for name in fields]))
+                F.transform(reported, lambda column: F.struct(*[column[name] for name in fields]))
             )
         )
 
     holds = (
-        F.size("topics") > 1,
+        F.size(topics) > 1,
         variety("topic", "meaning") > variety("topic"),
         variety("topic", "type") > variety("topic"),
-        F.size("models") > 1,
-        F.size("strategies") > 1,
+        F.size(models) > 1,
+        F.size(strategies) > 1,
     )
     return F.array(*[F.when(column, name) for name, column in zip(DIFFERENCES, holds, strict=True)])
 
 
-def _evidence() -> Column:
-    """Return the report of a member."""
+def _evidence(reports: Column) -> Column:
+    """Return the report of a member; without subscriptions where it does not report."""
     filters = F.transform(
         _declared(),
         lambda column: F.struct(
@@ -123,5 +140,5 @@ def _evidence() -> Column:
         "client_address",
         "message_model",
         "allocation_strategy",
-        F.when(F.col("reports"), filters).alias("subscriptions"),
+        F.when(reports, filters).alias("subscriptions"),
     )

@@ -71,6 +71,13 @@ REPLICA = ("broker", "broker_id")
 QUEUE = ("broker", "queue_id")
 
 
+class Choice(Added):
+    """The offsets of a queue whose advance a counter should show."""
+
+    first_choice = column("bigint", "the offset that counts where it is known all the time")
+    second_choice = column("bigint", "the offset that counts else")
+
+
 class Moved(Added):
     """The advance of a counter's offsets."""
 
@@ -193,8 +200,7 @@ def _written(queue_offsets: DataFrame) -> DataFrame:
         F.lit(StatsName.WRITTEN).alias("stats_name"),
         F.col("topic").alias("stats_key"),
         *QUEUE,
-        F.col("max_offset").alias("first_choice"),
-        F.lit(None).cast("bigint").alias("second_choice"),
+        *Choice.named(first_choice=F.col("max_offset"), second_choice=F.lit(None).cast("bigint")),
     )
 
 
@@ -205,8 +211,7 @@ def _served(queues: DataFrame) -> DataFrame:
         F.lit(StatsName.SERVED).alias("stats_name"),
         F.concat_ws("@", "topic", "consumer_group").alias("stats_key"),
         *QUEUE,
-        F.col("pull_offset").alias("first_choice"),
-        F.col("consumer_offset").alias("second_choice"),
+        *Choice.named(first_choice=F.col("pull_offset"), second_choice=F.col("consumer_offset")),
     )
 
 
@@ -232,7 +237,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
         "share",
         F.col("role.at").alias("role"),
     )
-    choices = ("first_choice", "second_choice")
+    choices = tuple(Choice.types())
     observed = (
         offsets.join(F.broadcast(marks), on=["snapshot_id", "broker"], how="inner")
         .groupBy("ends_in", *COUNTER, *QUEUE)
@@ -249,7 +254,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     seen = F.coalesce(*(f"{name}_{at}" for name in choices for at in roles)).isNotNull()
     return (
         observed.where(seen)
-        .transform(with_new, step=F.when(_all_known("first_choice"), first).otherwise(second))
+        .transform(with_new, step=F.when(_all_known(choices[0]), first).otherwise(second))
         .groupBy(F.col("ends_in").alias("snapshot_id"), *COUNTER)
         .agg(
             *Moved.named(

@@ -216,6 +216,13 @@ def steps(
     return grown.unionByName(_steps_of_offsets(history, offsets))
 
 
+class OldOffsets(Added):
+    """Offsets of a queue's consumers that are older than the observations before a window."""
+
+    since = column("timestamp", "instant of the queue's last observation before the window")
+    offsets = column("array<bigint>", "the offsets")
+
+
 def _offsets_to_date(
     queue_offsets: DataFrame, consumer_offsets: DataFrame, window: Window
 ) -> DataFrame:
@@ -224,13 +231,12 @@ def _offsets_to_date(
     A queue without an observation before the window did not exist: its history is of another one.
 
     Returns:
-        One row per queue and source: `OBSERVED_QUEUE`, ``since``, the instant of its last
-        observation before the window, and the array ``offsets``.
+        One row per queue and source: `OBSERVED_QUEUE` and `OldOffsets`.
     """
     at = _known_before(window)
     last = queue_offsets.groupBy(*OBSERVED_QUEUE).agg(
         F.max_by("max_offset", at).alias("last"),
-        F.max(at).alias("since"),
+        *OldOffsets.named(since=F.max(at)),
         F.collect_set("min_offset").alias("readable"),
     )
     old = consumer_offsets.join(F.broadcast(last), on=list(QUEUE)).where(
@@ -239,7 +245,7 @@ def _offsets_to_date(
     of_consumers = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))
     offsets = F.array_union(of_consumers, F.first("readable"))
     return old.groupBy(*OBSERVED_QUEUE).agg(
-        F.first("since").alias("since"), offsets.alias("offsets")
+        *OldOffsets.named(since=F.first(OldOffsets.since), offsets=offsets)
     )
 
 
@@ -251,13 +257,15 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
     step = F.struct(*_STEP)
     m0, m1 = Growth.before["max_offset"], F.col("max_offset")
     begins_run = _begins_run()
-    few = F.size("offsets") <= FEW_OFFSETS
-    holds = F.when(few, F.exists("offsets", lambda offset: (offset >= m0) & (offset < m1)))
-    within = holds.otherwise((m1 > F.array_min("offsets")) & (m0 <= F.array_max("offsets")))
+    few = F.size(OldOffsets.offsets) <= FEW_OFFSETS
+    holds = F.when(few, F.exists(OldOffsets.offsets, lambda offset: (offset >= m0) & (offset < m1)))
+    within = holds.otherwise(
+        (m1 > F.array_min(OldOffsets.offsets)) & (m0 <= F.array_max(OldOffsets.offsets))
+    )
     picked = (
         _as_observations(history)
         .join(offsets, on=list(OBSERVED_QUEUE))
-        .where(F.col("observed_at") <= F.col("since"))
+        .where(F.col("observed_at") <= OldOffsets.since)
         .groupBy(*OBSERVED_QUEUE)
         .agg(
             F.max(F.when(begins_run, F.col("observed_at"))).alias("began_at"),

@@ -162,6 +162,12 @@ def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> 
     )
 
 
+class Broadcast(Added):
+    """The mark of a queue that every member of its group consumes."""
+
+    is_broadcast = column("int", "1, and NULL of other queues")
+
+
 def queues_of_broadcasting_groups(
     members: DataFrame, queue_offsets: DataFrame, topics: DataFrame
 ) -> DataFrame:
@@ -173,7 +179,7 @@ def queues_of_broadcasting_groups(
         topics: ``raw.topics`` of the window.
 
     Returns:
-        One row per queue and group: `GROUP_QUEUE` and ``is_broadcast``, 1.
+        One row per queue and group: `GROUP_QUEUE` and `Broadcast`.
     """
     broadcasting = (
         members.where(F.col("message_model") == "BROADCASTING")
@@ -187,5 +193,5 @@ def queues_of_broadcasting_groups(
         how="left_anti",
     ).select("snapshot_id", "topic", "broker", "queue_id")
     return broadcasting.join(stored, on=["snapshot_id", "topic"], how="inner").select(
-        *GROUP_QUEUE, F.lit(1).alias("is_broadcast")
+        *GROUP_QUEUE, *Broadcast.named(is_broadcast=F.lit(1))
     )
