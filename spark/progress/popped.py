@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import Added, at_least_zero, column, unknown_of, with_new
+from spark.columns import Added, at_least_zero, column, unknown_of, with_new, with_replaced
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
 from tidemark.lake.tables import progress
@@ -117,10 +117,7 @@ def with_inflight(
     Returns:
         The rows with ``inflight``, ``inflight_source`` and ``inflight_witness``.
     """
-    rows = groups.withColumnsRenamed(
-        {"inflight": "inflight_by_offsets", "inflight_source": "source_by_offsets"}
-    )
-    rows = _joined(rows, _of_metrics(witnesses.metrics), "witnessed")
+    rows = _joined(groups, _of_metrics(witnesses.metrics), "witnessed")
     rows = _with_responding_endpoints(rows, brokers, witnesses.metrics)
     rows = _joined(rows, _of_reports(witnesses.reports, clients), "unacknowledged")
     members = clients.groupBy(*GROUP_ID).agg(
@@ -137,15 +134,18 @@ def with_inflight(
         by_metrics & Witnessed.all_endpoints & (Witnessed.witnessed > 0), Witnessed.witnessed
     )
     named = (
-        (F.col("inflight_by_offsets"), F.col("source_by_offsets")),
+        (F.col("inflight"), F.col("inflight_source")),
         (reported, F.lit(Witness.CLIENT_CACHE.value)),
         (measured, F.lit(Witness.BROKER_METRICS.value)),
     )
-    return with_new(
+    witnessed = with_new(
         rows.join(F.broadcast(members), on=list(GROUP_ID), how="left"),
+        inflight_witness=Witnessed.witnessed,
+    )
+    return with_replaced(
+        witnessed,
         inflight=F.coalesce(*(count for count, _ in named)),
         inflight_source=F.coalesce(*(F.when(count.isNotNull(), source) for count, source in named)),
-        inflight_witness=Witnessed.witnessed,
     )
 
 

@@ -256,7 +256,10 @@ def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> Data
 
 def _on_unreachable_brokers(topics: DataFrame, unreachable: DataFrame) -> DataFrame:
     """Return the topics that brokers last had which are unreachable now, marked as `Incomplete`."""
-    last = topics.withColumnRenamed("snapshot_id", "last_snapshot_id")
+    last = topics.select(
+        F.col("snapshot_id").alias("last_snapshot_id"),
+        *("broker", "topic", "kind", "message_type"),
+    )
     return unreachable.join(last, on=["last_snapshot_id", "broker"], how="inner").select(
         *BROKER_TOPIC, *("kind", "message_type"), *Incomplete.named(missing=F.lit(True))
     )

@@ -110,8 +110,8 @@ def queues_of_unreachable_brokers(
         One row per queue, group and client: `GROUP_QUEUE`.
     """
     named = consumer_offsets.select("snapshot_id", "broker", *_CONSUMER)
-    last = _of_listed_queues(named, listed, topics).withColumnRenamed(
-        "snapshot_id", "last_snapshot_id"
+    last = _of_listed_queues(named, listed, topics).select(
+        F.col("snapshot_id").alias("last_snapshot_id"), "broker", *_CONSUMER
     )
     missing = unreachable.join(snapshots.select(*SNAPSHOT), on="snapshot_id", how="inner")
     return missing.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*GROUP_QUEUE)
@@ -133,7 +133,7 @@ def queues_with_invalid_rows_only(
     """
     named = consumer_offsets.select(*GROUP_QUEUE)
     unknown = named.join(queues.select(*GROUP_QUEUE), on=list(GROUP_QUEUE), how="left_anti")
-    return _of_listed_queues(unknown, listed, topics)
+    return _of_listed_queues(unknown, listed, topics).select(*GROUP_QUEUE)
 
 
 _CONSUMER = ("consumer_group", "topic", "queue_id")
@@ -158,7 +158,6 @@ def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> 
         .join(queues, on=topic, how="left")
         .join(of_broker, on=topic[:2], how="left")
         .where(F.coalesce(is_queue, is_topic))
-        .select(*rows.columns)
     )
 
 
