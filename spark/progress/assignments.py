@@ -15,7 +15,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import Added, column, reaching_back, with_new, with_replaced
-from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, of_users
+from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, is_of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
@@ -112,7 +112,7 @@ class Sharing(Added):
 
 
 class Expected(Added):
-    """What is expected of a queue."""
+    """The expectation about a queue."""
 
     is_readable = column("boolean", "true of a readable queue, NULL of others that members hold")
 
@@ -148,7 +148,7 @@ def assignments(
         is unreachable from here, or the topic has just changed), so the expected owners of the
         topic are unknown.
     """
-    users_own = of_users(system_topics)
+    users_own = is_of_users(system_topics)
     owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & users_own).select(
         *GROUP_TOPIC, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
     )

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
 from spark.progress.events import CLIENT_RESTARTED, ONLY_OF_CLIENTS, member_changes
-from spark.progress.keys import GROUP_TOPIC_HISTORY, of_users
+from spark.progress.keys import GROUP_TOPIC_HISTORY, is_of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
@@ -83,7 +83,7 @@ def client_events(
     Returns:
         One row per event with the columns of `tidemark.lake.tables.progress.EVENTS`.
     """
-    reports = _reports(client_queues.where(of_users(system_topics)), clients)
+    reports = _reports(client_queues.where(is_of_users(system_topics)), clients)
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
     happened = with_new(

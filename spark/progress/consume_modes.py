@@ -70,7 +70,7 @@ def signs_of_modes(
     Returns:
         One row per cluster, group and topic with a sign: `GROUP_TOPIC_HISTORY` and `Signs`.
     """
-    signs = [_of_members(clients), *_of_pop_retry_topics(topics)]
+    signs = [_signs_of_members(clients), *_signs_of_retry_topics(topics)]
     if broker_stats is not None:
         counted = F.col("stats_name").isin(*names.POP_COUNTERS) & (F.col("sum") > 0)
         signs.append(broker_stats.where(counted).select(*_GROUP_TOPIC, F.lit(POP).alias("mode")))
@@ -242,7 +242,7 @@ def is_lite(topic: Column) -> Column:
     return topic.startswith(names.LITE_PREFIX)
 
 
-def _of_members(clients: DataFrame) -> DataFrame:
+def _signs_of_members(clients: DataFrame) -> DataFrame:
     """Return the sign of each member on each topic that it subscribes to; NULL where it has none.
 
     Members that broadcast or poll (`DefaultLitePullConsumer`) never subscribe to a retry topic.
@@ -263,7 +263,7 @@ def _of_members(clients: DataFrame) -> DataFrame:
     )
 
 
-def _of_pop_retry_topics(topics: DataFrame) -> list[DataFrame]:
+def _signs_of_retry_topics(topics: DataFrame) -> list[DataFrame]:
     """Return signs for the groups and topics whose popped messages a POP retry topic takes."""
     named = topics.where(F.col("kind") == names.TopicKind.POP_RETRY).select(
         *("observed_at", "cluster"),

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
 from spark.progress.consume_modes import is_lite
-from spark.progress.keys import topic_of_users
+from spark.progress.keys import is_topic_of_users
 from spark.progress.timeline import without_skew
 from spark.tuning import hashed
 from tidemark.lake.system_topics import NamedTopics
@@ -71,13 +71,13 @@ def with_evidence(
         ),
         *Ends.named(master=F.min_by("address", "broker_id")),
     )
-    masters = _of_previous(boots, ["broker"], ["master"])
+    masters = _at_begin(boots, ["broker"], ["master"])
     for frame, key, columns in (
         (online, ["consumer_group", "topic"], ["online"]),
         (members, ["consumer_group"], ["members", "starts", "subscribed", "filtered"]),
     ):
         compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
-            _of_previous(frame, key, columns), on=["previous_snapshot_id", *key], how="left"
+            _at_begin(frame, key, columns), on=["previous_snapshot_id", *key], how="left"
         )
     return (
         compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left")
@@ -110,7 +110,7 @@ def _delivered(stats: DataFrame) -> DataFrame:
     )
 
 
-def _of_previous(frame: DataFrame, key: list[str], columns: list[str]) -> DataFrame:
+def _at_begin(frame: DataFrame, key: list[str], columns: list[str]) -> DataFrame:
     """Rename columns and ``snapshot_id`` to ``previous_<name>``.
 
     They are named, because a frame's own list of columns would make Spark resolve its plan.
@@ -151,7 +151,7 @@ def topic_events(
     shrunk = (
         now.join(seen, on=["snapshot_id", "broker"], how="inner")
         .join(before, on=["previous_snapshot_id", "broker", "topic"], how="inner")
-        .where((F.col("now") < F.col("before")) & topic_of_users(system_topics))
+        .where((F.col("now") < F.col("before")) & is_topic_of_users(system_topics))
         .select(
             *SNAPSHOT, "previous_snapshot_id", "previous_at", "broker", "topic", "now", "before"
         )

@@ -167,7 +167,7 @@ class WorstClient(Added):
     moved = column("boolean", "a commit advanced since the previous observation")
 
 
-OF_WORST_CLIENT = (
+WORST_CLIENT_COLUMNS = (
     *(*COUNTS, *SPANS, *RATES),
     *("client_id", "queues_never_committed", *WorstClient.types()),
     *("max_queue_lag", "skew"),
@@ -185,8 +185,8 @@ def sums_of_worst_clients(known: DataFrame) -> DataFrame:
         known: ``progress.queues`` of a window, without commits that no longer count.
 
     Returns:
-        One row per snapshot, group and topic: `GROUP_TOPIC` and `OF_WORST_CLIENT`, of the client
-        with the largest lag.
+        One row per snapshot, group and topic: `GROUP_TOPIC` and `WORST_CLIENT_COLUMNS` of the
+        client with the largest lag.
     """
     return _worst_client(_sums(known))
 

@@ -14,15 +14,15 @@ from spark.columns import Added, at_least_zero, column
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_sums import (
-    OF_WORST_CLIENT,
     REPORTED_OF_GROUP,
+    WORST_CLIENT_COLUMNS,
     Members,
     WorstClient,
     group_members,
     sums_of_worst_clients,
     without_leftover_commits,
 )
-from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID, of_users
+from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID, is_of_users
 from spark.progress.popped import (
     NO_WITNESSES,
     Witnesses,
@@ -157,7 +157,7 @@ def groups(
         `tidemark.lake.tables.progress.GROUPS` except `HEALTH`.
     """
     raw = replace(raw, consumer_offsets=_without_client_files(raw))
-    users_own = of_users(system_topics)
+    users_own = is_of_users(system_topics)
     members = group_members(raw.clients.where(inside(window)))
     known = without_leftover_commits(queues, members)
     hidden = queues_of_unreachable_brokers(
@@ -207,7 +207,7 @@ def groups(
             on="snapshot_id",
             how="left",
         )
-        .select(*_of_observation(_completeness() | _membership()))
+        .select(*_observation_columns(_completeness() | _membership()))
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
         .select(*OF_ONE_OBSERVATION)
     )
@@ -247,7 +247,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
                 - F.when(is_broadcast, F.coalesce(F.max(counted), F.lit(0))).otherwise(0)
             ).alias("queues_unknown"),
             *Subscribers.named(subscribers=F.size(F.collect_set("member"))),
-            *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
+            *(F.max(name).alias(name) for name in WORST_CLIENT_COLUMNS),
         )
     )
 
@@ -263,7 +263,7 @@ def _about_groups(
 ) -> DataFrame:
     """Return one row per snapshot and group: `AboutGroup` and columns of ``progress.groups``."""
     return (
-        members.select(*GROUP_ID, *REPORTED_OF_GROUP, *_of_members())
+        members.select(*GROUP_ID, *REPORTED_OF_GROUP, *_member_facts())
         .unionByName(members_unknown, allowMissingColumns=True)
         .unionByName(holders, allowMissingColumns=True)
         .unionByName(own_topics, allowMissingColumns=True)
@@ -291,7 +291,7 @@ def _about_groups(
     )
 
 
-def _of_members() -> list[Column]:
+def _member_facts() -> list[Column]:
     """Return facts about a group from the rows of its members."""
     is_true = F.lit(True)
     speaks_grpc = F.col("client_id").rlike(GRPC_CLIENT_ID)
@@ -408,7 +408,7 @@ _ESTIMATED = {column.name for column in progress.FILTERING}
 """Columns that `spark.progress.filtering` adds."""
 
 
-def _of_observation(computed: dict[str, Column]) -> list[Column]:
+def _observation_columns(computed: dict[str, Column]) -> list[Column]:
     """Return the columns of one observation, with those computed last, before filtered lag."""
     names = dict.fromkeys((*OF_ONE_OBSERVATION, "client_id"))
     return [computed.get(name, F.col(name)).alias(name) for name in names if name not in _ESTIMATED]

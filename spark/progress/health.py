@@ -268,7 +268,7 @@ def with_health(
     progress = queue_progress(queues, client_queues, counting, is_standing(threshold))
     return (
         groups.unionByName(before, allowMissingColumns=True)
-        .join(F.broadcast(numbers.select(*_of_track())), "snapshot_id", "left")
+        .join(F.broadcast(numbers.select(*_track_columns())), "snapshot_id", "left")
         .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
         .transform(group_progress)
         .where(inside(window))
@@ -334,7 +334,7 @@ def _state(health: Health, reason: HealthReason | Column, condition: Column) -> 
     return F.when(condition, F.struct(F.lit(health).alias("health"), reason.alias("reason")))
 
 
-def _of_track() -> list[Column]:
+def _track_columns() -> list[Column]:
     own = F.map_contains_key(F.col("counts_for"), F.col("snapshot_id"))
     return [
         F.col("snapshot_id"),

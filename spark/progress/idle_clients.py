@@ -5,7 +5,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import with_new
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, of_users
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, is_of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
@@ -50,7 +50,7 @@ def idle_clients(
         .transform(with_new, clients=F.size(F.collect_set("client_id").over(group)))
         .where(reported)
         .transform(with_new, topic=F.explode(F.array_distinct("subscriptions.topic")))
-        .where(of_users(system_topics) & ~retry)
+        .where(is_of_users(system_topics) & ~retry)
         .join(F.broadcast(of_topics), on=list(GROUP_TOPIC_ID), how="left")
         .transform(
             with_new,

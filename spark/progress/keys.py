@@ -8,7 +8,7 @@ from tidemark.lake.system_topics import NamedTopics
 from tidemark.rocketmq import names
 
 
-def of_users(named: NamedTopics = ()) -> Column:
+def is_of_users(named: NamedTopics = ()) -> Column:
     """Return whether topic and group are users' own, not RocketMQ's.
 
     Args:
@@ -16,11 +16,11 @@ def of_users(named: NamedTopics = ()) -> Column:
     """
     group = F.col("consumer_group")
     system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
-    return topic_of_users(named) & ~system_group
+    return is_topic_of_users(named) & ~system_group
 
 
-def topic_of_users(named: NamedTopics = ()) -> Column:
-    """Return whether the topic is users' own; `named` as for `of_users`."""
+def is_topic_of_users(named: NamedTopics = ()) -> Column:
+    """Return whether the topic is users' own; `named` as for `is_of_users`."""
     topic = F.col("topic")
     users_own = ~topic.isin(*names.SYSTEM_TOPICS) & ~topic.startswith(names.SYSTEM_TOPIC_PREFIX)
     if not named:

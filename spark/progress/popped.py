@@ -117,9 +117,9 @@ def with_inflight(
     Returns:
         The rows with ``inflight``, ``inflight_source`` and ``inflight_witness``.
     """
-    rows = _joined(groups, _of_metrics(witnesses.metrics), "witnessed")
+    rows = _joined(groups, _witnessed_by_endpoints(witnesses.metrics), "witnessed")
     rows = _with_responding_endpoints(rows, brokers, witnesses.metrics)
-    rows = _joined(rows, _of_reports(witnesses.reports, clients), "unacknowledged")
+    rows = _joined(rows, _reported_by_members(witnesses.reports, clients), "unacknowledged")
     members = clients.groupBy(*GROUP_ID).agg(
         F.bool_and(F.col("client_id").rlike(GRPC_CLIENT_ID)).alias("speak_grpc")
     )
@@ -156,7 +156,7 @@ def _joined(groups: DataFrame, frame: DataFrame | None, name: str) -> DataFrame:
     return groups.join(F.broadcast(frame), on=list(GROUP_TOPIC_ID), how="left")
 
 
-def _of_metrics(metrics: DataFrame | None) -> DataFrame | None:
+def _witnessed_by_endpoints(metrics: DataFrame | None) -> DataFrame | None:
     if metrics is None:
         return None
     counted = F.try_sum(at_least_zero(F.col("inflight")))
@@ -182,7 +182,7 @@ def _with_responding_endpoints(
     return Witnessed.to(frame, all_endpoints=F.col("is_unreachable").isNull())
 
 
-def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | None:
+def _reported_by_members(reports: DataFrame | None, clients: DataFrame) -> DataFrame | None:
     """Return ``unacknowledged`` of groups whose members all reported in the snapshot."""
     if reports is None:
         return None

@@ -40,7 +40,7 @@ from spark.progress.keys import (
     GROUP_ID,
     GROUP_TOPIC_HISTORY,
     QUEUE_ID,
-    of_users,
+    is_of_users,
 )
 from spark.progress.throughput import drain_seconds, rate
 from spark.progress.timeline import (
@@ -108,7 +108,7 @@ class RawFrames:
 
 
 class BrokerFacts(Added):
-    """What a row takes from the configuration of its broker."""
+    """Facts that a row takes from the configuration of its broker."""
 
     kept_hours = column(
         "double",
@@ -125,13 +125,13 @@ class BrokerFacts(Added):
 
 
 class GroupFacts(Added):
-    """What a row takes from the configuration of its group."""
+    """Facts that a row takes from the configuration of its group."""
 
     is_orderly = column("boolean", "its gRPC members consume in order")
 
 
 class Priorities(Added):
-    """What a row takes from a topic whose queues have priorities."""
+    """Facts that a row takes from a topic whose queues have priorities."""
 
     ranked_queues = column("int", "how many queues of the broker consumers read")
 
@@ -195,7 +195,7 @@ def queues(
         *("consumer_offset", "pull_offset"),
         base=READ_BASE,
     )
-    consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
+    consumers = read.where(inside(window) & is_of_users(system_topics)).select(*_consumer_columns())
     beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
     reachable = consumers.join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
     signs = signs_of_modes(
@@ -216,7 +216,7 @@ def queues(
     counted = (
         resolved(joined).transform(with_new, **_counts()).transform(with_new, **_more_counts())
     )
-    now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
+    now = raw.consumer_offsets.where(inside(window) & is_of_users(system_topics))
     grown = steps(ends, timeline, now, window)
     learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
     timed = with_times(resolved(counted), grown, learned)
@@ -292,14 +292,14 @@ def _with_steps(
     return with_base(stepped, key, settings.shortest_step, base, *offsets)
 
 
-_OF_QUEUES = (
+_QUEUE_COLUMNS = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),
     *("previous_max_offset", WRITTEN_BASE, "run"),
 )
 """Columns that a consumer row takes from its queue, besides the key."""
 
 
-def _of_consumers() -> list[Column]:
+def _consumer_columns() -> list[Column]:
     """Return the columns of consumer rows, under names that their queues' rows do not have."""
     renamed = {
         "first_unconsumed_at": "reported_unconsumed_at",
@@ -321,13 +321,13 @@ def _with_queues(
     """
     if nearest is None:
         unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}
-        of_window = written.where(inside(window)).select("snapshot_id", *QUEUE_ID, *_OF_QUEUES)
+        of_window = written.where(inside(window)).select("snapshot_id", *QUEUE_ID, *_QUEUE_COLUMNS)
         frame = consumers.join(hashed(of_window), on=["snapshot_id", *QUEUE_ID], how="inner")
         return with_new(frame, **unknown)
     ends = written.select(
         F.col("snapshot_id").alias("compared_id"),
         F.col("observed_at").alias("compared_at"),
-        *(*QUEUE_ID, *_OF_QUEUES),
+        *(*QUEUE_ID, *_QUEUE_COLUMNS),
     )
     of_files = Reading.read_from == SnapshotSource.LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")

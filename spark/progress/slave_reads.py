@@ -40,7 +40,7 @@ _MIB = 1024 * 1024
 
 
 class SlaveRead(Added):
-    """What slaves hand out to a reader, and how far it is behind."""
+    """Messages that slaves hand out to a reader, and how far it is behind."""
 
     slave_tps = column("double", "messages a second that slaves hand out")
     behind_ms = column("bigint", "age of the first message that was not handed out")
@@ -48,7 +48,7 @@ class SlaveRead(Added):
 
 
 class Master(Added):
-    """What a row takes from the master of its broker group."""
+    """Facts that a row takes from the master of its broker group."""
 
     is_listed = column("boolean", "the snapshot lists it, reachable or not; NULL where not")
     memory_percent = column("int", "percent of its memory within which it serves reads")

@@ -23,7 +23,7 @@ from spark.columns import (
     with_previous,
 )
 from spark.progress.delay import with_times
-from spark.progress.keys import topic_of_users
+from spark.progress.keys import is_topic_of_users
 from spark.progress.queues import RawFrames
 from spark.progress.throughput import rate
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
@@ -104,7 +104,7 @@ def topics(
         *BROKER_TOPIC, *("kind", "message_type", "read_queues", "write_queues", "perm")
     )
     ours = by_our_clock(raw.queue_offsets, raw.brokers)
-    ends = with_source(ours.where(topic_of_users(system_topics)), sources).select(
+    ends = with_source(ours.where(is_topic_of_users(system_topics)), sources).select(
         *raw_tables.QUEUE_OFFSETS.column_names, "source", "staleness_ms", KEY_HASH
     )
     measured = _queues(ends, window, settings)
@@ -118,7 +118,7 @@ def topics(
         .groupBy("snapshot_id", "topic")
         .agg(*_sums())
         .join(F.broadcast(snapshots), on="snapshot_id")
-        .where(topic_of_users(system_topics) & ~F.col("kind").eqNullSafe(names.TopicKind.SYSTEM))
+        .where(is_topic_of_users(system_topics) & ~F.col("kind").eqNullSafe(names.TopicKind.SYSTEM))
         .transform(_with_timing, metrics)
         .select(*progress.TOPICS.column_names)
     )

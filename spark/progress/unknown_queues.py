@@ -110,7 +110,7 @@ def queues_of_unreachable_brokers(
         One row per queue, group and client: `GROUP_QUEUE`.
     """
     named = consumer_offsets.select("snapshot_id", "broker", *_CONSUMER)
-    last = _of_listed_queues(named, listed, topics).select(
+    last = _without_deleted_queues(named, listed, topics).select(
         F.col("snapshot_id").alias("last_snapshot_id"), "broker", *_CONSUMER
     )
     missing = unreachable.join(snapshots.select(*SNAPSHOT), on="snapshot_id", how="inner")
@@ -133,13 +133,13 @@ def queues_with_invalid_rows_only(
     """
     named = consumer_offsets.select(*GROUP_QUEUE)
     unknown = named.join(queues.select(*GROUP_QUEUE), on=list(GROUP_QUEUE), how="left_anti")
-    return _of_listed_queues(unknown, listed, topics).select(*GROUP_QUEUE)
+    return _without_deleted_queues(unknown, listed, topics).select(*GROUP_QUEUE)
 
 
 _CONSUMER = ("consumer_group", "topic", "queue_id")
 
 
-def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> DataFrame:
+def _without_deleted_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> DataFrame:
     """Leave out commits on queues or topics that no longer exist for consumers.
 
     A commit has outlived its queue where the broker lists other queues of the topic but not this
