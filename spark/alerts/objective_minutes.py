@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from spark.columns import with_new
 from tidemark.settings.objectives import LONGEST_HOURS, MinuteState
 
 _MINUTES = 60
@@ -68,5 +69,5 @@ def objective_minutes(objectives: DataFrame, snapshots: DataFrame) -> DataFrame:
         hours.join(F.broadcast(judged), ["cluster", "hour_number"])
         .groupBy("snapshot_id", *_SUBJECT)
         .agg(F.array_sort(F.collect_list(of_objective)).alias("objective_minutes"))
-        .withColumn("missed_objectives", F.transform(missed, lambda one: one["objective"]))
+        .transform(with_new, missed_objectives=F.transform(missed, lambda one: one["objective"]))
     )
