@@ -180,9 +180,9 @@ def _subscription_differences(subscriptions: DataFrame) -> DataFrame:
     return subscriptions.select(
         "snapshot_id",
         *_GROUP,
-        F.expr("CASE WHEN consistent THEN 0 WHEN NOT consistent THEN size(differences) END").alias(
-            "subscription_differences"
-        ),
+        F.when(F.col("consistent"), 0)
+        .when(~F.col("consistent"), F.size("differences"))
+        .alias("subscription_differences"),
         F.when(~F.col("consistent"), F.col("differences")).alias("differing_in"),
         F.when(~F.col("consistent"), _differing_topic()).alias("differing_topic"),
     )

@@ -138,7 +138,7 @@ def _with_topic_columns(topics: DataFrame) -> DataFrame:
     return with_new(
         topics,
         judgeable=F.lit(True),
-        consumer_group=F.when(is_dead, F.expr(f"substr(topic, {len(DLQ_PREFIX) + 1})")),
+        consumer_group=F.when(is_dead, F.substr(F.col("topic"), F.lit(len(DLQ_PREFIX) + 1))),
         dead_letter_age_seconds=F.when(
             is_dead, F.when(F.col("messages") == 0, F.lit(0)).otherwise(age)
         ),
