@@ -8,6 +8,7 @@ differs, whatever its values, neither widens nor narrows it by more than one pla
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark.columns import with_new
 from tidemark.lake.bounds import certain
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables.progress import BASELINE_MEASURES, BASELINES
@@ -67,11 +68,10 @@ def baselines(groups: DataFrame, hours: Window) -> DataFrame:
             F.count("*").cast("int").alias("weeks"),
             *(column for name in BASELINE_MEASURES for column in _of_weeks(name)),
         )
-        .withColumns(
-            {
-                "hour": F.timestamp_seconds(number * 3600),
-                "hour_of_week": F.pmod(number - _FIRST_MONDAY, F.lit(_HOURS_OF_WEEK)).cast("int"),
-            }
+        .transform(
+            with_new,
+            hour=F.timestamp_seconds(number * 3600),
+            hour_of_week=F.pmod(number - _FIRST_MONDAY, F.lit(_HOURS_OF_WEEK)).cast("int"),
         )
         .select(*BASELINES.column_names)
     )
