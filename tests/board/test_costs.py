@@ -4,6 +4,8 @@ One expression that tries blanks from each place makes the work grow with the sq
 which nobody sees with short texts. So every route gets texts far longer than the board accepts.
 """
 
+import asyncio
+import gc
 import json
 import resource
 import subprocess
@@ -14,11 +16,12 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 from fastapi.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.support.asgi import respond
 from tidemark.board import live_snapshots
 from tidemark.board.application import SWITCH_SECONDS, THREADS, application
-from tidemark.board.middleware import Limits
+from tidemark.board.middleware import WAITING_REFUSALS, Limits, RefusalsMiddleware
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 
@@ -49,6 +52,8 @@ def test_threads_that_compute_are_few_and_give_way(store: Store) -> None:
         assert client.portal
         limiter = client.portal.call(to_thread.current_default_thread_limiter)
         assert limiter.total_tokens == THREADS
+        assert gc.get_freeze_count() > 0, "a search of all imported objects stops every thread"
+    assert gc.get_freeze_count() == 0
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
@@ -67,6 +72,39 @@ def test_a_refusal_takes_no_thread(store: Store, monkeypatch: pytest.MonkeyPatch
             assert not any(future.done() for future in busy)
         finally:
             end.set()
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "waits"),
+    [(401, "/groups", True), (503, "/api/v1/live/shop", True), (200, "/groups", False),
+     (404, "/groups", False), (503, "/readyz", False)],
+)  # fmt: skip
+def test_refusals_wait_and_not_too_many_of_them(status: int, path: str, waits: bool) -> None:
+    """More of them would hold the connections that others need."""
+    sent = []
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+
+    async def send(message: Message) -> None:
+        sent.append(message["status"])
+
+    async def receive() -> Message:
+        raise AssertionError("no body is read")
+
+    async def respond_to_all() -> int:
+        scope = {"type": "http", "path": path}
+        app = RefusalsMiddleware(refuse)
+        tasks = [
+            asyncio.create_task(app(scope, receive, send)) for _ in range(WAITING_REFUSALS + 1)
+        ]
+        await asyncio.sleep(0)
+        at_once = len(sent)
+        await asyncio.gather(*tasks)
+        return at_once
+
+    assert asyncio.run(respond_to_all()) == (1 if waits else WAITING_REFUSALS + 1)
+    assert sent == [status] * (WAITING_REFUSALS + 1)
 
 
 CPU_SECONDS = 10.0

@@ -1,6 +1,7 @@
 """The HTTP application: its addresses, probes, changes as events, the response to every failure."""
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -44,7 +45,13 @@ from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
 from tidemark.board.metrics.feed import MetricsKeeper
-from tidemark.board.middleware import HeadMiddleware, Limits, LimitsMiddleware, SegmentsMiddleware
+from tidemark.board.middleware import (
+    HeadMiddleware,
+    Limits,
+    LimitsMiddleware,
+    RefusalsMiddleware,
+    SegmentsMiddleware,
+)
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
@@ -200,10 +207,13 @@ def application(
         to_thread.current_default_thread_limiter().total_tokens = THREADS
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
+        # All that is imported stays. To search it for garbage stops every thread for 0.1 s.
+        gc.freeze()
         ends = [store.start(), keeper.start(), store.copies.start()]
         yield
         for end in reversed(ends):
             end()
+        gc.unfreeze()
         sys.setswitchinterval(before)
 
     app = FastAPI(
@@ -231,6 +241,7 @@ def application(
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
     app.add_middleware(HeadMiddleware)
+    app.add_middleware(RefusalsMiddleware)
     app.add_middleware(LimitsMiddleware, limits=limits)
     _include_routes(app)
     if serves_agents:

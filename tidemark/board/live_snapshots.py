@@ -12,8 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from fastapi.concurrency import run_in_threadpool
-
 from tidemark.board.responses import ProblemError
 from tidemark.collection.memory import Memory
 from tidemark.host.state import State
@@ -59,6 +57,7 @@ class LiveSnapshots:
         self._last: dict[str, _Last] = {}
         self._waiting: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(THREADS, "board-live")
+        self._naming = ThreadPoolExecutor(1, "board-clusters")
 
     @property
     def names(self) -> list[str]:
@@ -99,8 +98,9 @@ class LiveSnapshots:
         Raises:
             ProblemError: no such cluster is configured here.
         """
-        # Finding it reads the state, which may be a database that does not respond.
-        return await run_in_threadpool(self._named, name)
+        # Finding it reads the state, which may be a database that does not respond. One at a time:
+        # many that compute at once take the turns of the loop that serves probes.
+        return await asyncio.wrap_future(self._naming.submit(self._named, name))
 
     def target(self, cluster: Cluster) -> ClusterTarget:
         """Return how a cluster is reached now, with the brokers that the collector remembers."""

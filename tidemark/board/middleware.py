@@ -1,5 +1,6 @@
 """Middleware of the board: HEAD requests, encoded segments of paths, limits of requests."""
 
+import asyncio
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -32,6 +33,40 @@ class HeadMiddleware:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self.app({**scope, "method": "GET"}, receive, without_body)
+
+
+REFUSALS = frozenset({401, 403, 421, 429, 503})
+"""Statuses of requests that were refused before they cost much."""
+
+PROBES = frozenset({"/healthz", "/readyz"})
+
+REFUSAL_SECONDS = 0.2
+
+WAITING_REFUSALS = 100
+"""Refusals that wait at once. More would take the connections of others."""
+
+
+class RefusalsMiddleware:
+    """Sends a refusal after a moment, so clients that repeat refused requests cost little."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and wait before the response where it is a refusal."""
+
+        async def after_a_moment(message: Message) -> None:
+            is_refusal = message.get("status") in REFUSALS and scope["path"] not in PROBES
+            if is_refusal and self._waiting < WAITING_REFUSALS:
+                self._waiting += 1
+                try:
+                    await asyncio.sleep(REFUSAL_SECONDS)
+                finally:
+                    self._waiting -= 1
+            await send(message)
+
+        await self.app(scope, receive, after_a_moment)
 
 
 SLASH = "\uf8ff"
