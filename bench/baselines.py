@@ -4,6 +4,9 @@
 by minute: four weeks of history and four that are judged, with holidays, outages, deploys and a
 change of clocks in them. Copies of each get a fault. Baselines and alerts are computed by
 Tidemark's own functions; an incident fires after as many minutes in a row as the rule demands.
+
+The time of the ready-made rule was chosen with seed 1: with ten minutes, bursts of traffic gave 51
+false alarms a month and deploys 6.5. Other seeds judge that choice.
 """
 
 import argparse
@@ -316,14 +319,15 @@ def section(found: Mapping[tuple[str, str], list[datetime]], rule: AppliedRule, 
         f"{report.table(head, rows)}\n\n"
         f"{total * A_MONTH / days / count:.2f} false alarms per group and month; {len(late)} of "
         f"{faults} faults found. A fault that leaves fewer than 100 messages, or less than a "
-        "minute of delay, is none that the rule is about.\n"
+        "minute of delay, is none that the rule is about. The time of the rule was chosen with "
+        "seed 1, where ten minutes gave 51 false alarms a month for bursts and 6.5 for deploys.\n"
     )
 
 
 def main() -> None:
     """Measure, print the table, and write the section of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
     wanted = [rule for rule in ready_made_rules() if rule.kind == "unusual"]
     rules = evaluated_rules(wanted)

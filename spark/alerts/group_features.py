@@ -307,7 +307,11 @@ GROUP_FEATURES = (
         table=progress.BASELINES,
         columns={
             "hour_of_week": "int",
-            **{f"usual_{of}_{end}": "double" for of in ("delay", "lag") for end in ("low", "high")},
+            **{
+                f"usual_{end}_{of}": "double"
+                for of in ("delay_ms", "lag")
+                for end in ("low", "high")
+            },
         },
         key=_TOPIC,
         derive=usual_values,

@@ -19,8 +19,8 @@ def usual_values(baselines: DataFrame, snapshots: DataFrame) -> DataFrame:
         "snapshot_id",
         *_SUBJECT,
         "hour_of_week",
-        F.col("delay_ms_low").alias("usual_delay_low"),
-        F.col("delay_ms_high").alias("usual_delay_high"),
-        F.col("lag_low").alias("usual_lag_low"),
-        F.col("lag_high").alias("usual_lag_high"),
+        F.col("delay_ms_low").alias("usual_low_delay_ms"),
+        F.col("delay_ms_high").alias("usual_high_delay_ms"),
+        F.col("lag_low").alias("usual_low_lag"),
+        F.col("lag_high").alias("usual_high_lag"),
     )

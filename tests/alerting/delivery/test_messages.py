@@ -171,8 +171,8 @@ def test_a_resolution_states_the_recovery() -> None:
 
 def test_an_unusual_number_stands_beside_the_usual_ones():
     row = {
-        **{"hour_of_week": 24 + 10, "usual_delay_low": 2_000.0, "usual_delay_high": 5_000.0},
-        **{"usual_lag_low": 3.0, "usual_lag_high": 25.0, "delay_ms": 140_000, "lag": 3_500},
+        **{"hour_of_week": 24 + 10, "usual_low_delay_ms": 2_000.0, "usual_high_delay_ms": 5_000.0},
+        **{"usual_low_lag": 3.0, "usual_high_lag": 25.0, "delay_ms": 140_000, "lag": 3_500},
     }
     late = msgspec.structs.replace(
         incident(("FIRING", 0)), kind="unusual", threshold=3.0, evidence=json.dumps({"row": row})

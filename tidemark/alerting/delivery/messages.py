@@ -244,14 +244,14 @@ def _usual(row: Mapping[str, Any], phrase: Phrase) -> str:
     delays = {
         name: amount(value / 1000, "seconds", phrase, bound)
         for name, value, bound in (
-            ("low", row["usual_delay_low"], None),
-            ("high", row["usual_delay_high"], None),
+            ("low", row["usual_low_delay_ms"], None),
+            ("high", row["usual_high_delay_ms"], None),
             ("now", row["delay_ms"], bound_of("delay_ms", row)),
         )
     }
     lags = {
-        "low_lag": f"{row['usual_lag_low']:,.0f}",
-        "high_lag": f"{row['usual_lag_high']:,.0f}",
+        "low_lag": f"{row['usual_low_lag']:,.0f}",
+        "high_lag": f"{row['usual_high_lag']:,.0f}",
         "lag": marked(f"{row['lag']:,}", bound_of("lag", row)),
     }
     return phrase(

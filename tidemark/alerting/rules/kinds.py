@@ -365,9 +365,10 @@ KINDS = {
     "unusual": Kind(
         source=GROUPS,
         # A usual value of 0 would make any other infinitely unusual.
-        value="CASE WHEN delay_ms IS NOT NULL AND lag IS NOT NULL AND usual_delay_high IS NOT NULL "
-        "AND usual_lag_high IS NOT NULL THEN least(delay_ms / greatest(usual_delay_high, 1000), "
-        "lag / greatest(usual_lag_high, 1)) END",
+        value="CASE WHEN delay_ms IS NOT NULL AND lag IS NOT NULL "
+        "AND usual_high_delay_ms IS NOT NULL AND usual_high_lag IS NOT NULL "
+        "THEN least(delay_ms / greatest(usual_high_delay_ms, 1000), "
+        "lag / greatest(usual_high_lag, 1)) END",
         unit="",
         words="its delay and its lag are {value} times the usual ones at this hour of the week",
         for_observations=10,
