@@ -120,6 +120,6 @@ def test_clusters_have_snapshot_brokers_and_freshness(reader: TestClient) -> Non
 def test_the_document_names_every_column_with_its_meaning(reader: TestClient) -> None:
     document = reader.get("/api/v1/openapi.json").json()
     groups = document["components"]["schemas"]["ProgressGroups"]["properties"]
-    assert set(groups) == set(progress.GROUPS.column_names)
+    assert set(groups) == {*progress.GROUPS.column_names, "team"}
     assert groups["delay_ms"]["description"] == progress.DELAY_MS.comment
     assert document["openapi"].startswith("3.")

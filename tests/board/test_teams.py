@@ -476,3 +476,38 @@ def test_serve_reads_owners_and_teams(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text("owners:\n- {match: {}, team: 'a b'}\n")
     with pytest.raises(SettingsError, match=r"owners\.yaml:2: "):
         owners_of(Settings.read(), Login())
+
+
+def test_pages_name_the_team_and_filter_by_it(client: TestClient, home: Lake) -> None:
+    def text(path: str, **query: str) -> str:
+        headers = ROOT | {"Accept": "text/html", "Accept-Language": "zh"}
+        return client.get(path, params=query, headers=headers).text.replace("<wbr>", "")
+
+    listed = text("/groups", team="bravo")
+    assert OTHER in listed and OWN not in listed and NOBODY not in listed
+    assert "团队" in listed and "<option selected>bravo</option>" in listed
+    assert "<td" in text("/groups", sort="team") and "–" in text("/groups", q=NOBODY)
+    group = text("/group", cluster=CLUSTER, group=OWN)
+    assert "#alpha" in group and 'href="https://wiki.example/a"' in group
+    incidents = text("/incidents", team="alpha")
+    assert OWN in incidents and f"/{OTHER}/" not in incidents
+    incident = text("/incident", id=ids(home, OTHER)["incident_id"])
+    assert "#zulu-on-call" in incident
+    (row,) = client.get("/api/v1/incidents?team=alpha", headers=ROOT).json()["items"]
+    assert (row["team"], row["contact"]) == ("alpha", "#alpha")
+    found = client.get("/api/v1/groups?team=alpha", headers=ROOT).json()["items"]
+    assert {row["consumer_group"] for row in found} == {OWN}
+    nobodys = client.get(f"/api/v1/groups/{CLUSTER}/{NOBODY}", headers=ROOT).json()
+    assert (nobodys["team"], nobodys["contact"], nobodys["links"]) == (None, None, {})
+
+
+def test_own_metrics_of_groups_have_the_team_as_a_label(client: TestClient) -> None:
+    text = client.get("/metrics", headers=ROOT).text
+    lines = [line for line in text.splitlines() if line.startswith("tidemark_group_lag_messages{")]
+    teams = {OWN: "alpha", OTHER: "bravo", NOBODY: ""}
+    for name, team in teams.items():
+        of_group = [line for line in lines if f'consumer_group="{name}"' in line]
+        assert of_group and all(f'team="{team}"' in line for line in of_group)
+    assert f'consumer_group="{OTHER}",team="bravo"' in text, "dead letters, too"
+    native = [line for line in text.splitlines() if line.startswith("rocketmq_")]
+    assert native and not any("team=" in line for line in native)

@@ -200,7 +200,8 @@ def application(
         serves_agents: whether agents get their tools at ``/mcp``; it needs the extra ``mcp``.
         owners: the teams of groups; None where nobody declares any.
     """
-    keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
+    owners = owners or WatchedOwners()
+    keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"), owners)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -236,7 +237,7 @@ def application(
     app.state.query_parameters = {}
     app.state.dagster = Dagster(url=dagster_url)
     live = LiveSnapshots(store.lake.shared.state, configured)
-    app.state.views = Views(store, owners or WatchedOwners(), live, Diagnoses(live))
+    app.state.views = Views(store, owners, live, Diagnoses(live))
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)

@@ -212,6 +212,12 @@ class View:
         return self._views.owners.now()
 
     @property
+    def team_names(self) -> list[str]:
+        """The teams that the person may filter by."""
+        names = self.owners.teams
+        return sorted(names if self.teams is None else names & self.teams)
+
+    @property
     def scope(self) -> Scope:
         """What the person sees."""
         return self.newest.scope

@@ -18,6 +18,7 @@ from tidemark.board.metrics.exposition import (
 )
 from tidemark.board.metrics.native import Totals
 from tidemark.lake.tables import alerting, raw
+from tidemark.settings.owners import Owners
 from tidemark.settings.sections import MetricsSettings
 
 KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_topics.SOURCES, *own.SOURCES)
@@ -37,11 +38,13 @@ class Facts:
         version: the version of Tidemark.
         table_rows: rows of each table by its name.
         tick_seconds: from the start of the newest snapshot to the commit of its numbers.
+        owners: the teams of groups.
     """
 
     version: str = ""
     table_rows: Mapping[str, int] = field(default_factory=dict)
     tick_seconds: float | None = None
+    owners: Owners = field(default_factory=Owners)
 
 
 class Metrics:
@@ -65,6 +68,7 @@ class Metrics:
         now = datetime.now(UTC)
         with Samples(tables) as samples:
             samples.set_clock(now)
+            samples.set_owners(facts.owners)
             for name, rows in (_extra(facts) | self._counted(tables)).items():
                 samples.add(name, rows)
             kept = Lines(samples.rows(source) for source in self._of(KEPT))

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import alerting, progress, raw
+from tidemark.settings.owners import Owners
 
 GAUGE = "gauge"
 COUNTER = "counter"
@@ -71,6 +72,9 @@ class Source:
         cluster_if_several: whether ``cluster`` becomes the first label where there are rows of
             several clusters. rocketmq-exporter supports one cluster only, so some of its metrics
             lack that label and would collide.
+        team_if_owned: whether ``team`` becomes the last label where groups have owners; the SELECT
+            has ``cluster`` and ``consumer_group``. Without an owner it is empty, which Prometheus
+            takes for no label.
     """
 
     family: str
@@ -78,6 +82,7 @@ class Source:
     select: str
     metrics: Sequence[Metric]
     cluster_if_several: bool = False
+    team_if_owned: bool = False
 
 
 def metrics_of(sources: Sequence[Source]) -> Iterator[tuple[Source, Metric]]:
@@ -142,6 +147,7 @@ class Samples:
             self._database.register(name_in_sql(table), _declared(table, tables.get(table.name)))
         clusters = "SELECT DISTINCT cluster FROM progress_snapshots"
         self._several = len(self._database.execute(clusters).fetchall()) > 1
+        self._has_teams = False
 
     def __enter__(self) -> "Samples":
         return self
@@ -153,14 +159,33 @@ class Samples:
         """Register rows that no table contains."""
         self._database.register(name, rows)
 
+    def set_owners(self, owners: Owners) -> None:
+        """Register the teams of groups."""
+        if not owners.teams:
+            return
+        self._has_teams = True
+        names = [name_in_sql(table) for table in TABLES if "consumer_group" in table.column_names]
+        pairs = " UNION ".join(f"SELECT cluster, consumer_group FROM {name}" for name in names)
+        dead = "SELECT cluster, substr(topic, length('%DLQ%') + 1) FROM progress_topics"
+        dead = f"{dead} WHERE starts_with(topic, '%DLQ%')"
+        groups = self._database.sql(f"{pairs} UNION {dead}").to_arrow_table()
+        of_groups = zip(
+            groups["cluster"].to_pylist(), groups["consumer_group"].to_pylist(), strict=True
+        )
+        teams = pa.array([owners.team_of(*pair) or "" for pair in of_groups], pa.string())
+        self.add("group_teams", groups.append_column("team", teams))
+
     def set_clock(self, now: datetime) -> None:
         """Register the instant that ages are computed for."""
         self.add("clock", pa.table({"instant": pa.array([now], pa.timestamp("us", tz="UTC"))}))
 
     def rows(self, source: Source) -> SourceRows:
         """Return the rows of a source; samples without a value are None."""
-        arrow_table = self._database.sql(source.select).to_arrow_table()
-        labels = source.labels
+        labels, select = source.labels, source.select
+        if source.team_if_owned and self._has_teams:
+            labels = (*labels, "team")
+            select = f"SELECT * FROM ({select}) JOIN group_teams USING (cluster, consumer_group)"
+        arrow_table = self._database.sql(select).to_arrow_table()
         if source.cluster_if_several and self._several:
             labels = ("cluster", *labels)
         label_texts = [_texts(arrow_table[label]) for label in labels]

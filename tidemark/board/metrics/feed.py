@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import all_of, equal_to, not_before
 from tidemark.lake.tables import TABLES, alerting, progress, raw
-from tidemark.settings.owners import Owners
+from tidemark.settings.owners import Owners, WatchedOwners
 from tidemark.settings.sections import MetricsSettings
 
 COUNTERS_REACH = timedelta(hours=1)
@@ -40,14 +40,18 @@ class Feed:
         facts: the facts of the same refresh.
     """
 
-    def __init__(self, lake: Lake, metrics: Metrics, version: str) -> None:
+    def __init__(
+        self, lake: Lake, metrics: Metrics, version: str, owners: WatchedOwners | None = None
+    ) -> None:
         """Nothing is read yet.
 
         Args:
             lake: the tables.
             metrics: the metrics to refresh.
             version: the version of Tidemark.
+            owners: the teams of groups; None where nobody declares any.
         """
+        self._owners = owners or WatchedOwners()
         self._lake = lake
         self._metrics = metrics
         self._version = version
@@ -80,7 +84,7 @@ class Feed:
                 alerting.NOTIFICATIONS, columns=OUTCOME
             )
         seconds = _tick_seconds(self._lake, newest.observed_at)
-        facts = Facts(self._version, dict(self._rows), seconds)
+        facts = Facts(self._version, dict(self._rows), seconds, self._owners.now())
         computed = {progress.SNAPSHOTS.name: _computed(newest.at)}
         tables = {**newest.rows, **self._read, **computed}
         self._metrics.refresh(tables, facts)
@@ -154,14 +158,20 @@ class _OfTeam:
 class MetricsKeeper:
     """Keeps the metrics of a store ready, so that no scrape waits for files."""
 
-    def __init__(self, store: Store, settings: MetricsSettings, version: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: MetricsSettings,
+        version: str,
+        owners: WatchedOwners | None = None,
+    ) -> None:
         """Nothing is read before `start`."""
         self._store = store
         self._settings = settings
         self._metrics = Metrics(settings)
         self._of_teams: dict[frozenset[str], _OfTeam] = {}
         self._lock = threading.Lock()
-        self._feed = Feed(store.lake, self._metrics, version)
+        self._feed = Feed(store.lake, self._metrics, version, owners)
         self._ready = threading.Event()
 
     def page(self, accept: str, accept_encoding: str, scope: Scope) -> Page:
@@ -187,7 +197,7 @@ class MetricsKeeper:
                     for name, rows in tables.items()
                     if name in TABLES
                 }
-                of_team.metrics.refresh(seen, self._feed.facts)
+                of_team.metrics.refresh(seen, replace(self._feed.facts, owners=owners))
                 of_team.tables, of_team.owners = tables, owners
             return of_team.metrics
 

@@ -45,6 +45,7 @@ def _group(name: str, help: str, value: str, column: str = "") -> Metric:
 GROUPS = Source(
     family=OWN,
     labels=_GROUP_LABELS,
+    team_if_owned=True,
     select=_GROUPS,
     metrics=(
         _group("lag_messages", "Messages that the group has not confirmed.", "lag"),
@@ -154,6 +155,7 @@ def _objective(name: str, help: str, value: str, column: str = "") -> Metric:
 OBJECTIVES = Source(
     family=OWN,
     labels=(*_GROUP_LABELS, "objective"),
+    team_if_owned=True,
     select=_OBJECTIVES,
     metrics=(
         _objective("target_ratio", "Share of the window's minutes that must not be bad.", "target"),
@@ -209,6 +211,7 @@ def _dead(name: str, help: str, value: str, column: str) -> Metric:
 DEAD_LETTERS = Source(
     family=OWN,
     labels=("cluster", "consumer_group"),
+    team_if_owned=True,
     select=_DEAD,
     metrics=(
         _dead("messages", "Messages that the dead-letter topic keeps.", "messages", "messages"),
@@ -239,6 +242,7 @@ FROM progress_groups CROSS JOIN (SELECT unnest([{_STATES}]) AS state)
 HEALTH = Source(
     family=OWN,
     labels=(*_GROUP_LABELS, "state"),
+    team_if_owned=True,
     select=_HEALTH,
     metrics=(
         _group("health", "1 of the state that holds, 0 of the others.", "is_state", "health"),
@@ -269,6 +273,7 @@ def _queue(name: str, help: str, value: str, column: str = "") -> Metric:
 QUEUE = Source(
     family=QUEUES,
     labels=("cluster", "broker", "topic", "queue_id", "consumer_group", "client_id"),
+    team_if_owned=True,
     select=_QUEUES,
     metrics=(
         _queue("lag_messages", "Messages that the group has not confirmed.", "lag"),

@@ -43,6 +43,7 @@ def groups(
     q: str = "",
     health: str = "",
     topic: str = "",
+    team: str = "",
     sort: str = SEVERITY,
     retries: str = "",
     cursor: str = "",
@@ -56,11 +57,13 @@ def groups(
     order = Order.of(sort, GROUPS)
     rows = with_severity(page.rows.of(progress.GROUPS))
     rows = having(rows, cluster=cluster or None, health=health or None, topic=topic or None)
+    rows = having(rows, team=team or None)
     rows = containing(rows, q, ("consumer_group", "topic"))
     is_folded = not retries and not topic.startswith(OWN_TOPICS) and "%" not in q
     kept, folded = _divided(rows) if is_folded else (rows, rows.slice(0, 0))
     listed, following = page_of(kept, GROUPS, order, SHOWN, cursor or None)
     wanted = {"cluster": cluster, "q": q, "health": health, "topic": topic, "retries": retries}
+    wanted |= {"team": team}
     return page.render(
         "groups.html",
         rows=_with_more(page, dict_rows(listed), folded),
@@ -74,6 +77,7 @@ def groups(
         wanted=wanted,
         clusters=sorted(page.rows.at),
         states=WORST_FIRST,
+        teams=page.view.team_names,
         trouble=TROUBLE,
     )
 

@@ -49,10 +49,10 @@ LONGEST = timedelta(days=30)
 
 
 @router.get("/incidents")
-def incidents(page: ThePage, state: str = "open", severity: str = "") -> Response:
+def incidents(page: ThePage, state: str = "open", severity: str = "", team: str = "") -> Response:
     """Show incidents, those open and worst first, and the silences."""
     wanted = "" if state == "all" else state
-    rows = incident_rows(page.rows, wanted, severity)
+    rows = incident_rows(page.rows, wanted, severity, team)
     return page.render(
         "incidents.html",
         incidents=listed(page, rows[:MOST]),
@@ -64,6 +64,8 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
         severity=severity,
         states=("open", "all", *STATES),
         severities=SEVERITIES,
+        team=team,
+        teams=page.view.team_names,
     )
 
 
