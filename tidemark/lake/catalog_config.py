@@ -20,6 +20,7 @@ from tidemark.settings.sections import (
     POSTGRESQL,
     REST,
     S3,
+    CatalogLogin,
     CatalogSettings,
     ObjectStore,
 )
@@ -34,6 +35,8 @@ folder, so that a power cut may restore the journal and undo the commit."""
 # The schema of Iceberg's JDBC catalog that PyIceberg writes too.
 _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
 _POSTGRESQL_PORT = 5432
+
+CREDENTIAL, TOKEN = "TIDEMARK_CATALOG_CREDENTIAL", "TIDEMARK_CATALOG_TOKEN"
 
 _DURABLE = "tidemark.lake.durable_tables.DurableFileIO"
 """The class by which Python writes the files of tables on a disk."""
@@ -82,8 +85,8 @@ class CatalogConfig:
         password, place = None, settings.uri
         database = _with_driver(make_url(settings.state)) if settings.state else ""
         if settings.type == REST:
-            python |= {"type": "rest", "uri": settings.uri}
-            spark |= {"type": "rest", "uri": settings.uri}
+            python |= {"type": "rest", "uri": settings.uri, **_python_login(settings.login)}
+            spark |= {"type": "rest", "uri": settings.uri, **_spark_login(settings.login)}
         elif settings.type == POSTGRESQL:
             url = make_url(settings.uri)
             # The ping finds connections that a restart of the database has ended.
@@ -137,7 +140,11 @@ def place_of(url: URL) -> str:
 
 def _mistakes(home: Home, settings: CatalogSettings) -> list[str]:
     """Return a line for each mistake, without any address, which may contain a password."""
-    return [*_mistakes_of_files(home, settings), *_mistakes_of_servers(settings)]
+    return [
+        *_mistakes_of_files(home, settings),
+        *_mistakes_of_servers(settings),
+        *_mistakes_of_login(settings.login, settings.type),
+    ]
 
 
 def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
@@ -169,7 +176,7 @@ def _mistakes_of_servers(settings: CatalogSettings) -> list[str]:
             # It is a property of Spark and of each run, and errors show it.
             mistakes.append(
                 "TIDEMARK_CATALOG_URI holds a name or password, which Spark would show: leave it "
-                "out, no credential is sent to a rest catalog"
+                f"out, and log in by {CREDENTIAL}"
             )
     elif not _is_postgresql(settings.uri):
         mistakes.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
@@ -239,6 +246,43 @@ def _password_line(url: URL) -> str | None:
         return None
     parts = (url.host, str(url.port or _POSTGRESQL_PORT), url.database, url.username, url.password)
     return ":".join((part or "").replace("\\", "\\\\").replace(":", "\\:") for part in parts)
+
+
+def _login(login: CatalogLogin) -> dict[str, str]:
+    """Return the properties of a login that are no secret, by the names of both libraries."""
+    properties = {"oauth2-server-uri": login.server, "scope": login.scope}
+    return {name: value for name, value in properties.items() if value}
+
+
+def _python_login(login: CatalogLogin) -> dict[str, str]:
+    secrets = {"credential": login.credential, "token": login.token}
+    return {**_login(login), **{name: value for name, value in secrets.items() if value}}
+
+
+def _spark_login(login: CatalogLogin) -> dict[str, str]:
+    """Return the properties of a login for Spark, which names the variable of each secret.
+
+    Every user of a session can read its properties. Iceberg reads the variable of its own process
+    (`EnvironmentUtil.resolveAll`), so the engine needs it in its environment.
+    """
+    named = {"credential": CREDENTIAL, "token": TOKEN}
+    given = {"credential": login.credential, "token": login.token}
+    return {**_login(login), **{name: f"env:{named[name]}" for name in named if given[name]}}
+
+
+def _mistakes_of_login(login: CatalogLogin, type_: str) -> list[str]:
+    if login == CatalogLogin():
+        return []
+    if type_ != REST:
+        return [f"{CREDENTIAL}, {TOKEN} and their options are of TIDEMARK_CATALOG_TYPE={REST}"]
+    mistakes = []
+    if login.credential and login.token:
+        mistakes.append(f"{CREDENTIAL} and {TOKEN} are both set: give one of them")
+    if login.server and not login.server.startswith(HTTP):
+        mistakes.append("TIDEMARK_CATALOG_OAUTH2_URI takes http://HOST:PORT/PATH or https://...")
+    if (login.server or login.scope) and not login.credential:
+        mistakes.append(f"TIDEMARK_CATALOG_OAUTH2_URI and _SCOPE need {CREDENTIAL}")
+    return mistakes
 
 
 def _python_store(store: ObjectStore) -> dict[str, str]:

@@ -36,6 +36,7 @@ from tidemark.settings.sections import (
     DEFAULT_SPARK,
     MASTERS,
     OF_HOME,
+    CatalogLogin,
     CatalogSettings,
     HistorySettings,
     MetricsSettings,
@@ -251,6 +252,16 @@ class Settings(BaseSettings):
         "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
     )
     catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
+    catalog_credential: SecretStr = _setting(
+        SecretStr(""), "Login at a rest catalog by OAuth2, CLIENT_ID:CLIENT_SECRET."
+    )
+    catalog_token: SecretStr = _setting(
+        SecretStr(""), "Bearer token for a rest catalog, in place of CATALOG_CREDENTIAL."
+    )
+    catalog_oauth2_uri: str = _setting(
+        "", "Address that gives tokens for CATALOG_CREDENTIAL; the rest catalog's own unless set."
+    )
+    catalog_scope: str = _setting("", "Scope of these tokens; catalog unless set.")
     state_uri: SecretStr = _setting(
         SecretStr(""),
         "PostgreSQL address of leases and shared state; that of a sql catalog unless set.",
@@ -464,6 +475,12 @@ class Settings(BaseSettings):
         return CatalogSettings(
             type=self.catalog_type,
             uri=self.catalog_uri.get_secret_value(),
+            login=CatalogLogin(
+                credential=self.catalog_credential.get_secret_value(),
+                token=self.catalog_token.get_secret_value(),
+                server=self.catalog_oauth2_uri,
+                scope=self.catalog_scope,
+            ),
             warehouse=self.warehouse,
             store=ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
             state=self.state_uri.get_secret_value(),

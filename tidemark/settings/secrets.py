@@ -41,7 +41,12 @@ class Purpose:
 PURPOSES = (
     Purpose(
         name="catalog",
-        variables=("TIDEMARK_CATALOG_URI", "TIDEMARK_STATE_URI"),
+        variables=(
+            "TIDEMARK_CATALOG_URI",
+            "TIDEMARK_STATE_URI",
+            "TIDEMARK_CATALOG_CREDENTIAL",
+            "TIDEMARK_CATALOG_TOKEN",
+        ),
         processes=(Process.COLLECTOR, Process.ENGINE, Process.CODE, Process.BOARD),
     ),
     Purpose(

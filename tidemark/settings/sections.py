@@ -36,12 +36,30 @@ class ObjectStore:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CatalogLogin:
+    """How a rest catalog knows this deployment; empty where it asks nobody.
+
+    Attributes:
+        credential: ``CLIENT_ID:CLIENT_SECRET`` of OAuth2; the libraries fetch and renew tokens.
+        token: a bearer token in place of it, which lasts as long as its issuer decides.
+        server: address of the OAuth2 server; empty for that of the catalog.
+        scope: of the tokens; empty for the libraries' ``catalog``.
+    """
+
+    credential: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    server: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CatalogSettings:
     """The address of an Iceberg catalog.
 
     Attributes:
         type: ``sql`` for PostgreSQL, ``rest``; empty for SQLite in the home.
         uri: its address, which may contain a password and is never shown.
+        login: how a ``rest`` catalog knows this deployment.
         warehouse: the place of data files; empty for the folder in the home.
         store: the address of a bucket.
         state: address of the PostgreSQL that keeps leases and shared state; empty for that of a
@@ -51,6 +69,7 @@ class CatalogSettings:
 
     type: str = ""
     uri: str = field(default="", repr=False)
+    login: CatalogLogin = CatalogLogin()
     warehouse: str = ""
     store: ObjectStore = ObjectStore()
     state: str = field(default="", repr=False)

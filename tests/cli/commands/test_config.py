@@ -47,6 +47,7 @@ def test_secrets_are_masked(home, monkeypatch):
         "TIDEMARK_SERVE_READ_TOKEN",
     }
     secrets |= {"TIDEMARK_HEARTBEAT_URL", "TIDEMARK_STATE_URI"}
+    secrets |= {"TIDEMARK_CATALOG_CREDENTIAL", "TIDEMARK_CATALOG_TOKEN"}
     for name in secrets:
         monkeypatch.setenv(name, "json://me:s3cret@host")
     rows = setting_rows(Settings.read())

@@ -100,7 +100,7 @@ checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256
 tidemark/settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name;
 receivers have those that they write as ${NAME}. */}}
 {{- define "tidemark.secrets" -}}
-{{- $catalog := list "TIDEMARK_CATALOG_URI" "TIDEMARK_STATE_URI" -}}
+{{- $catalog := list "TIDEMARK_CATALOG_URI" "TIDEMARK_STATE_URI" "TIDEMARK_CATALOG_CREDENTIAL" "TIDEMARK_CATALOG_TOKEN" -}}
 {{- $dagster := list "DAGSTER_PG_URL" -}}
 {{- $objects := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" -}}
 {{- $spark := list "SPARK_CONNECT_AUTHENTICATE_TOKEN" -}}
