@@ -13,7 +13,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark.session.packages import fetched_once, jars_config
-from spark.session.reaching import UnreachableError, admitted, impatient, quiet, reach, reach_master
+from spark.session.reaching import (
+    UnreachableError,
+    explain_refused_token,
+    limit_retries,
+    reach,
+    reach_master,
+    silence_connect_log,
+)
 from tidemark.host.processes import java_tool, java_version
 from tidemark.lake.catalog import NAME
 from tidemark.lake.catalog_config import CatalogConfig
@@ -286,15 +293,18 @@ class SparkResource(LazyPySparkResource):
         # Otherwise a Spark of this process takes the first Python on the path, maybe another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         packages = self.spark_config.get("spark.jars.packages")
-        with fetched_once(packages.split(",")) if packages else nullcontext(), admitted():
+        with (
+            fetched_once(packages.split(",")) if packages else nullcontext(),
+            explain_refused_token(),
+        ):
             return super().spark_session
 
     def _init_session(self) -> None:
-        """Open the session, once; one of a server is impatient before its first request."""
+        """Open the session, once; one of a server limits its retries before its first request."""
         remote = self.spark_config.get("spark.remote")
         if remote and self._spark_session is None:
-            quiet()
-            impatient(SparkSession.builder.remote(remote).getOrCreate())
+            silence_connect_log()
+            limit_retries(SparkSession.builder.remote(remote).getOrCreate())
         super()._init_session()
 
     def session_for(self, rows: int) -> SparkSession:

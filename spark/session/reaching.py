@@ -93,7 +93,7 @@ def _reach_by_tls(remote: str) -> None:
 
 
 @contextmanager
-def admitted() -> Iterator[None]:
+def explain_refused_token() -> Iterator[None]:
     """Turn a server's error about a wrong or missing token into one line with the remedy.
 
     Raises:
@@ -110,7 +110,7 @@ def admitted() -> Iterator[None]:
         ) from None
 
 
-def quiet() -> None:
+def silence_connect_log() -> None:
     """Silence pyspark's log of a Connect session's errors, unless the environment enables it.
 
     The caller reports the error in one line. pyspark disables its logger, but Dagster enables all
@@ -122,7 +122,7 @@ def quiet() -> None:
         warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
 
 
-def impatient(session: Any) -> None:
+def limit_retries(session: Any) -> None:
     """Make a Connect session fail within seconds when its server is gone."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark.session.configuration import SparkResource
 from spark.session.engine import TOKEN
-from spark.session.reaching import UnreachableError, admitted, reach_master
+from spark.session.reaching import UnreachableError, explain_refused_token, reach_master
 
 
 def test_a_missing_spark_is_reported_at_once():
@@ -63,7 +63,7 @@ def test_the_engine_lets_nobody_in_without_its_token(spark, spark_engine, monkey
         monkeypatch.delenv(TOKEN, raising=False)
         if token:
             monkeypatch.setenv(TOKEN, token)
-        with pytest.raises(UnreachableError, match="refused the token"), admitted():
+        with pytest.raises(UnreachableError, match="refused the token"), explain_refused_token():
             SparkSession.builder.remote(spark_engine.remote).create().range(1).count()
 
 
