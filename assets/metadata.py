@@ -1,5 +1,6 @@
 """Metadata that every asset reports to Dagster about its table and rows, from the declaration."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +55,31 @@ def column_schema(table: Table) -> dg.TableSchema:
             )
             for column in table.columns
         ]
+    )
+
+
+def column_lineage(table: Table, sources: Sequence[Table]) -> dg.TableColumnLineage:
+    """Return where columns of a computed table come from, as far as declarations show it.
+
+    Tables share the declaration of a column where its meaning is equal. Such a column is passed on,
+    joined by, or added up from its sources; other columns are computed from several, and have no
+    entry.
+
+    Args:
+        table: the computed table.
+        sources: the tables that it is computed from.
+    """
+    distinct = {source.name: source for source in sources}.values()
+    return dg.TableColumnLineage(
+        {
+            column.name: [
+                dg.TableColumnDep(key_of(source), column.name)
+                for source in distinct
+                if any(column is one for one in source.columns)
+            ]
+            for column in table.columns
+            if any(column is one for source in sources for one in source.columns)
+        }
     )
 
 

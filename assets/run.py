@@ -10,7 +10,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 from assets.code_versions import code_version
-from assets.metadata import described, key_of, written
+from assets.metadata import column_lineage, described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
 from assets.resource_keys import PREFIX, own_keys
@@ -259,8 +259,10 @@ def window_asset(
                 return run.replace(table, None)
             return body(*context, run=run, **resources)
 
+        attributes = described(table)
+        attributes["metadata"] |= {"dagster/column_lineage": column_lineage(table, deps)}
         return dg.asset(
-            **described(table),
+            **attributes,
             deps=[key_of(source) for source in deps],
             code_version=code_version(table, body),
             **ON_WINDOWS,

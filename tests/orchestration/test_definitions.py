@@ -176,3 +176,31 @@ def test_a_backfill_of_all_assets_is_not_refused(tmp_path: Path) -> None:
         of_step = graph.get(key).execution_set_asset_keys
         outside = [graph.get(asset_key).parent_keys - of_step for asset_key in of_step]
         assert len({len(parents) > 1 for parents in outside}) == 1, key
+
+
+def test_columns_that_tables_share_have_a_lineage() -> None:
+    graph = build(Settings()).resolve_asset_graph()
+
+    def sources(table: str, column: str) -> set[str]:
+        node = graph.get(dg.AssetKey(table.split(".")))
+        lineage = node.metadata["dagster/column_lineage"]
+        return {
+            f"{'.'.join(source.asset_key.path)}.{source.column_name}"
+            for source in lineage.deps_by_column.get(column, [])
+        }
+
+    assert sources("progress.queues", "max_offset") >= {"raw.queue_offsets.max_offset"}
+    assert sources("progress.queues", "consumer_offset") == {"raw.consumer_offsets.consumer_offset"}
+    assert sources("progress.groups", "lag") == {"progress.queues.lag"}
+    assert sources("progress.groups", "health") == set(), "computed from several"
+    for key in graph.executable_asset_keys:
+        node = graph.get(key)
+        if lineage := node.metadata.get("dagster/column_lineage"):
+            table = TABLES[".".join(key.path)]
+            for column, given in lineage.deps_by_column.items():
+                assert column in table.column_names
+                for source in given:
+                    assert source.asset_key in node.parent_keys, (key, column)
+                    assert (
+                        source.column_name in TABLES[".".join(source.asset_key.path)].column_names
+                    )
