@@ -1,8 +1,9 @@
-"""Cost of the board's pages at 16,000 group queues with 30 days of history.
+"""Cost of the board's pages, by default at 16,000 group queues with 30 days of history.
 
-``python -m bench.pages [--home FOLDER] [--days 30] [--pollers 20]`` writes a made-up home (or takes
-one that it wrote before), copies its past as a board that runs does, starts `tidemark serve` on it
-and fetches every page. Processor time shows what a page costs, whatever else the machine does.
+``python -m bench.pages [--home FOLDER] [--days 30] [--groups 250] [--queues 8] [--pollers 20]``
+writes a made-up home (or takes one that it wrote before), copies its past as a board that runs
+does, starts `tidemark serve` on it and fetches every page. Processor time shows what a page costs,
+whatever else the machine does. ``--groups 5000 --queues 1 --days 0.5`` is 20,000 groups on topics.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.settings.home import Home
 
 ROUNDS = 5
+USUAL_GROUPS = 250
 POLL_SECONDS = 10.0
 """Pages refresh with ticks, once a minute: pollers request six times as often."""
 
@@ -51,24 +53,27 @@ def main() -> None:
             rows += _polled(address, process, options.pollers, made_up)
             memory = process.memory_info().rss / 2**20
             rows.append(("memory of the server", "", f"{memory:.0f} MiB"))
+    is_usual = options.groups == USUAL_GROUPS
     about = f"{made_up.group_queues:,} group queues, {options.days:g} days"
     text = "\n\n".join(
         [
-            "## Pages",
+            "## Pages" if is_usual else f"## Pages of {made_up.groups * 4:,} groups on topics",
             f"`python -m bench.pages`: {about}, {1440 * options.days:,.0f} snapshots of groups and "
-            "a day of queues.",
+            "at most a day of queues.",
             f"{report.machine()}. Seconds of CPU on the server, and on the clock: median.",
             report.table(("what", "CPU", "clock, size"), rows),
         ]
     )
     sys.stdout.write(text + "\n")
-    report.write_section("pages", text)
+    report.write_section("pages" if is_usual else "pages of many groups", text)
 
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `history` reads."""
     parser.add_argument("--home", default="", help="a folder to keep, or kept before")
     parser.add_argument("--days", type=float, default=30, help="of history")
+    parser.add_argument("--groups", type=int, default=USUAL_GROUPS, help="each on four topics")
+    parser.add_argument("--queues", type=int, default=8, help="of a topic on each broker")
 
 
 @contextmanager
@@ -79,12 +84,12 @@ def history(
     with tempfile.TemporaryDirectory(prefix="tidemark-history-") as folder:
         home = Home.of(options.home or folder)
         made_up = MadeUp(
-            groups=250,
+            groups=options.groups,
             topics_per_group=4,
-            topics=250,
-            queues=8,
+            topics=options.groups,
+            queues=options.queues,
             days=options.days,
-            queue_days=1.1,
+            queue_days=min(1.1, options.days),
             end=now() - ago,
         )
         if not home.catalog.exists():
@@ -108,7 +113,7 @@ def _pages(
 ) -> Iterator[tuple[str, str, str]]:
     newest = Store(Lake(home))
     newest.refresh()
-    then = min(newest.newest.at.values()) - timedelta(hours=7)
+    then = min(newest.newest.at.values()) - timedelta(days=min(0.3, made_up.days / 2))
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}"
     paths = ["/", "/groups", "/groups?q=billing&sort=-delay_ms", "/incidents", "/topics"]
     paths += [f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}", "/brokers", "/events"]

@@ -13,14 +13,16 @@ import sys
 import threading
 from pathlib import Path
 
+import duckdb
 import pytest
 from anyio import to_thread
 from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.support.asgi import respond
-from tidemark.board import live_snapshots
+from tidemark.board import data_files, live_snapshots
 from tidemark.board.application import SWITCH_SECONDS, THREADS, application
+from tidemark.board.data_files import session
 from tidemark.board.middleware import WAITING_REFUSALS, Limits, RefusalsMiddleware
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
@@ -105,6 +107,20 @@ def test_refusals_wait_and_not_too_many_of_them(status: int, path: str, waits: b
 
     assert asyncio.run(respond_to_all()) == (1 if waits else WAITING_REFUSALS + 1)
     assert sent == [status] * (WAITING_REFUSALS + 1)
+
+
+def test_readers_share_an_engine_until_it_fails() -> None:
+    def zone() -> list[tuple[str]]:
+        with session() as reading:
+            return reading.execute("SELECT current_setting('TimeZone')").fetchall()
+
+    engine = data_files._engine()
+    assert zone() == [("UTC",)]
+    assert data_files._engine() is engine
+    with pytest.raises(duckdb.FatalException), session():
+        raise duckdb.FatalException("the database has been invalidated")
+    assert data_files._engine() is not engine
+    assert zone() == [("UTC",)]
 
 
 CPU_SECONDS = 10.0

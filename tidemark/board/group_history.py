@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tidemark.board.data_files import DataFiles
+from tidemark.board.data_files import DataFiles, session
 from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies, remove_damaged
 from tidemark.board.past import group_rows_between, rows_between
 from tidemark.lake.catalog import Lake
@@ -225,10 +225,9 @@ def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Ta
         "AND cluster = ? AND consumer_group = ? AND topic = ?"
     )
     of = [equal["cluster"], equal["consumer_group"], equal["topic"]]
-    with duckdb.connect() as session:
-        session.execute("SET TimeZone = 'UTC'")
+    with session() as reading:
         values = [[str(path) for path in copies], window.start, window.end, *of]
-        return session.sql(text, params=values).to_arrow_table()
+        return reading.sql(text, params=values).to_arrow_table()
 
 
 def empty() -> pa.Table:

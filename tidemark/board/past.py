@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.alerting.incidents.repository import row_as_of
-from tidemark.board.data_files import DataFiles
+from tidemark.board.data_files import DataFiles, session
 from tidemark.board.newest import Newest, clusters_at, of_cluster, read_rows
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
@@ -192,10 +192,9 @@ def _read(
         f'WHERE "{table.instant}" >= ? AND "{table.instant}" < ?{conditions}'
     )
     try:
-        with duckdb.connect() as session:
-            session.execute("SET TimeZone = 'UTC'")
+        with session() as reading:
             values = [files, window.start, window.end, *equal.values()]
-            return session.sql(text, params=values).to_arrow_table()
+            return reading.sql(text, params=values).to_arrow_table()
     except duckdb.Error:
         # PyIceberg reads the files instead, and reports the error of a file that it cannot read.
         return None
