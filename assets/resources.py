@@ -29,13 +29,14 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.recovery import recover
 from tidemark.lake.upgrading import upgrade
 from tidemark.rocketmq.records import Snapshot
-from tidemark.settings import health, machines, objectives
+from tidemark.settings import health, machines, objectives, owners
 from tidemark.settings.clusters import configured
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.health import Override
 from tidemark.settings.home import Home
 from tidemark.settings.machines import Machine, MachineOverride, Sizing
 from tidemark.settings.objectives import Objective
+from tidemark.settings.owners import Owners
 from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
 
 GRACE_SECONDS = 20.0
@@ -202,6 +203,17 @@ class RulesResource(dg.ConfigurableResource):
 
     path: str = Field(description="a YAML file or a folder of them")
     docs_url: str = Field(default="", description="address of the documentation site")
+    owners_path: str = Field(default="", description="settings file, TIDEMARK_OWNERS")
+
+    def owners(self) -> tuple[Owners, list[str]]:
+        """Return the teams of groups, and a line for each mistake; with one, no group has a team.
+
+        A part of the entries would give a group to the team of a later entry.
+        """
+        if not self.owners_path:
+            return Owners(), []
+        entries, mistakes = owners.read(Path(self.owners_path))
+        return Owners(() if mistakes else entries), mistakes
 
     def rules(self) -> tuple[list[Rule], list[str]]:
         """Return the rules that the files now contain, and a line for each mistake in them."""

@@ -59,7 +59,11 @@ def resources(settings: Settings) -> dict[str, Any]:
             )
         ),
         "alert_rules": _fixed(
-            lambda: RulesResource(path=str(rules_path(settings.rules)), docs_url=settings.docs_url)
+            lambda: RulesResource(
+                path=str(rules_path(settings.rules)),
+                docs_url=settings.docs_url,
+                owners_path=str(settings.owners_file.path),
+            )
         ),
         "health": _fixed(lambda: HealthResource(path=str(health.path), required=health.required)),
         "quality_settings": _fixed(

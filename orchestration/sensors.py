@@ -38,6 +38,7 @@ from tidemark.alerting.incidents.repository import advance_incidents
 from tidemark.alerting.rules.files import RuleSet
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables.alerting import NOTIFICATIONS
+from tidemark.settings.owners import Owners
 from tidemark.settings.sections import NotificationSettings
 from tidemark.settings.times import utc_instant
 
@@ -74,7 +75,14 @@ def sensors(*, running: bool, prefix: str = "") -> list[dg.SensorDefinition]:
         """
         declared = alert_rules.rule_set()
         beat_of_ticks(context, notification_settings.heartbeat_url, context.log.warning)
-        return _notify(context, lake.lake, declared, notification_settings, open_notifications)
+        return _notify(
+            context,
+            lake.lake,
+            declared,
+            notification_settings,
+            open_notifications,
+            alert_rules.owners(),
+        )
 
     return [
         notify,
@@ -108,6 +116,7 @@ def _notify(
     declared: RuleSet,
     notification_settings: NotificationSettings,
     open_notifications: OpenNotifications,
+    owners: tuple[Owners, list[str]],
 ) -> dg.SensorResult:
     """Deliver due notifications.
 
@@ -118,9 +127,13 @@ def _notify(
         notification_settings: the addresses of channels.
         open_notifications: kept between evaluations, so that an idle one does not read a whole
             table.
+        owners: the teams of groups, and the mistakes of their file.
     """
     with sign_of_life(notification_settings.heartbeat_url) as problems:
-        delivery = _delivered(lake, declared, notification_settings, open_notifications, problems)
+        problems += owners[1]
+        delivery = _delivered(
+            lake, declared, notification_settings, open_notifications, owners[0], problems
+        )
     for problem in problems:
         context.log.warning(problem)
     for notifications in delivery.delivered.values():
@@ -140,6 +153,7 @@ def _delivered(
     declared: RuleSet,
     notification_settings: NotificationSettings,
     open_notifications: OpenNotifications,
+    owners: Owners,
     problems: list[str],
 ) -> Delivery:
     """Deliver on every channel; a line is added to the problems for each thing that is wrong."""
@@ -164,6 +178,7 @@ def _delivered(
             mutes(in_force, muting_rules),
             open_notifications=open_notifications,
             routing=routing,
+            owners=owners,
         )
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     return delivery

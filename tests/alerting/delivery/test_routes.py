@@ -19,7 +19,17 @@ from tidemark.alerting.incidents.life_cycle import acknowledged
 from tidemark.alerting.incidents.repository import find, save
 from tidemark.alerting.rules.files import read_rule_set
 from tidemark.lake.tables.alerting import NOTIFICATIONS
+from tidemark.settings.owners import OwnedGroups, Owner, Owners
 from tidemark.settings.sections import NotificationSettings
+
+OWNERS = Owners(
+    [
+        OwnedGroups(
+            match={"consumer_group": ("owned-*",)},
+            owner=Owner(team="orders", contact="#orders", links={"wiki": "https://wiki.example"}),
+        )
+    ]
+)
 
 
 @pytest.fixture
@@ -48,7 +58,9 @@ def delivering(lake, tmp_path: Path, servers) -> Callable[[str], Deliver]:
             settings, rule_set.routing.used_receivers, {"KEY": "s3cret-key"}
         )
         assert mistakes == []
-        return lambda at: deliver(lake, channels[1:], clock=clock(at), routing=rule_set.routing)
+        return lambda at: deliver(
+            lake, channels[1:], clock=clock(at), routing=rule_set.routing, owners=OWNERS
+        )
 
     return by
 
@@ -394,3 +406,20 @@ def test_no_acknowledgement_is_sent_after_a_resolution(lake, web):
     deliver(lake, [channel], clock=clock(6))
     statuses = {row["transition"]: row["status"] for row in lake.read(NOTIFICATIONS).to_pylist()}
     assert statuses == {"FIRING": "DELIVERED", "ACKNOWLEDGED": "WITHHELD", "RESOLVED": "DELIVERED"}
+
+
+def test_a_route_matches_the_team_of_a_group_and_the_message_names_its_owner(
+    lake, delivering, servers
+) -> None:
+    by = delivering(
+        f"routes:\n  receiver: default\n{AT_ONCE}  routes:\n"
+        "  - {match: {labels: {team: orders}}, receiver: team}\n"
+    )
+    # A rule without a label of its own; one that names a team keeps it.
+    save(lake, [], [replace(firing(name), labels={}) for name in ("owned-1", "other-1")])
+    by(1)
+    assert titles(servers["default"]) == ["[critical] FIRING lag: lab/other-1/orders"]
+    (message,) = servers["team"].received
+    assert "owned-1" in message["title"] and "other-1" not in message["title"]
+    for words in ("team=orders", "contact=#orders", "link_wiki=https://wiki.example"):
+        assert words in message["message"]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
+from msgspec.structs import replace as replaced
+
 from tidemark.alerting.delivery.channel_routes import FirstNotifications, routes_of
 from tidemark.alerting.delivery.channels import Channel, ChannelError
 from tidemark.alerting.delivery.messages import Notification, page_of, severity_order
@@ -44,6 +46,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import all_of, any_of, not_before, one_of
 from tidemark.lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from tidemark.model.incidents import NotificationStatus
+from tidemark.settings.owners import Owners
 
 REACH_BACK = timedelta(days=30)
 """Time before now whose resolved incidents a new channel gets, as one summary."""
@@ -55,6 +58,10 @@ EVERYWHERE = Routing()
 """Routing without routes: every incident goes to every channel of the environment."""
 
 LOG = logging.getLogger("tidemark.notifications")
+
+
+NOBODY = Owners()
+"""Of groups without a declared owner."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def deliver(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     open_notifications: OpenNotifications | None = None,
     routing: Routing = EVERYWHERE,
+    owners: Owners = NOBODY,
 ) -> Delivery:
     """Deliver all due notifications on every channel, and record each message before the next.
 
@@ -106,6 +114,7 @@ def deliver(
         open_notifications: kept by a caller that delivers repeatedly, which saves reading
             ``alerting.notifications`` as a whole; None: read it.
         routing: which channels get an incident, and when; without routes, all at once.
+        owners: the teams of groups, which are labels of incidents about them.
 
     Raises:
         LeaseError: leases cannot be had, or this process lost its own.
@@ -115,7 +124,7 @@ def deliver(
         return Delivery()
     with lease:
         remembered = open_notifications or OpenNotifications()
-        return _deliver(lake, channels, mutes, clock, remembered, routing, lease)
+        return _deliver(lake, channels, mutes, clock, remembered, routing, owners, lease)
 
 
 def _deliver(
@@ -125,6 +134,7 @@ def _deliver(
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
     routing: Routing,
+    owners: Owners,
     lease: Lease,
 ) -> Delivery:
     began = clock()
@@ -134,6 +144,7 @@ def _deliver(
     incidents = _incidents(lake, names, open_notifications.pairs(lake), marks, began, longest)
     if not incidents:
         return Delivery()
+    incidents = [_owned(incident, owners) for incident in incidents]
     log = NotificationLog(lake, incidents, open_notifications)
     firsts = FirstNotifications(channels=channels, entries=log.at_start)
     delivery = Delivery()
@@ -153,6 +164,18 @@ def _deliver(
     if newest and any(marks.get(name) != newest for name in names):
         write_marks(lake.shared.state, marks | dict.fromkeys(names, newest))
     return delivery
+
+
+def _owned(incident: Incident, owners: Owners) -> Incident:
+    """Return an incident with the labels of the owner of its group; those of its rule win."""
+    columns = {"cluster": incident.cluster, **incident.row}
+    owner = owners.of(columns.get("cluster"), columns.get("consumer_group"))
+    if owner is None:
+        return incident
+    labels = {"team": owner.team}
+    labels |= {"contact": owner.contact} if owner.contact else {}
+    labels |= {f"link_{name}": address for name, address in owner.links.items()}
+    return replaced(incident, labels=labels | incident.labels)
 
 
 def _incidents(
