@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from assets.maintenance import maintenance, thin
 from assets.reader import read_windows
+from assets.resource_keys import with_own_keys
 from assets.resources import LakeResource
 from assets.run import write_window
 from tests.support.table_rows import frame, minute
@@ -72,7 +73,8 @@ def maintained(lake: Lake, damaged: str, monkeypatch: pytest.MonkeyPatch) -> lis
     spark, resource = MagicMock(), LakeResource(home=str(lake.home.path))
     spark.session_for.return_value.sql = sql
     with pytest.raises((dg.Failure, RuntimeError)) as error, dg.build_asset_context() as context:
-        maintenance(context, lake=resource, spark=spark, retention=Retention())
+        own = with_own_keys({"lake": resource, "spark": spark, "retention": Retention()})
+        maintenance(context, **own)
     statements.append(str(error.value))
     return statements
 

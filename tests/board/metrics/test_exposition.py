@@ -47,7 +47,7 @@ def tables(*names):
 
 def refreshed(*names):
     metrics = Metrics(ALL_FAMILIES)
-    metrics.refresh(tables(*names), Facts("1"))
+    metrics.refresh(tables(*names), Facts(version="1"))
     return metrics
 
 

@@ -160,7 +160,7 @@ def arrow_of_snapshots(rows):
 
 def test_of_itself():
     computed = {"progress.snapshots": arrow(progress.SNAPSHOTS, [{"at": 0}, {"at": 1}])}
-    facts = Facts("1.2.3", {"raw.brokers": 4}, 8.5)
+    facts = Facts(version="1.2.3", table_rows={"raw.brokers": 4}, tick_seconds=8.5)
     metrics = Metrics(MetricsSettings())
     metrics.refresh(computed | snapshots((1, 2)), facts)
     samples = scraped(metrics.page(now=minute(3)).body.decode())

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from tests.support.commands import output_of
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.lake.retention import remember_observed_since
 
 NOW = floor_hour(datetime.now(UTC))
 
@@ -15,6 +16,7 @@ def refused(lake: Lake, first: datetime, last: datetime) -> str:
 
 
 def test_hours_before_the_first_observation_are_refused(lake: Lake) -> None:
+    remember_observed_since(lake, NOW - 4 * HOUR)
     assert "nothing was observed before" in refused(lake, NOW - 9 * HOUR, NOW - 5 * HOUR)
 
 

@@ -30,7 +30,7 @@ FEW = (*exporter_brokers.SOURCES, *own.OF_ITSELF)
 SOURCES = (*KEPT, *FEW)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts that metrics export and no row of a table contains.
 

@@ -57,7 +57,7 @@ class Feed:
         self._version = version
         self._rows: dict[str, int] = {}
         self.tables: dict[str, pa.Table] = {}
-        self.facts = Facts(version)
+        self.facts = Facts(version=version)
         self._read: dict[str, pa.Table] = {}
         self._seen = Newest()
 
@@ -84,7 +84,12 @@ class Feed:
                 alerting.NOTIFICATIONS, columns=OUTCOME
             )
         seconds = _tick_seconds(self._lake, newest.observed_at)
-        facts = Facts(self._version, dict(self._rows), seconds, self._owners.now())
+        facts = Facts(
+            version=self._version,
+            table_rows=dict(self._rows),
+            tick_seconds=seconds,
+            owners=self._owners.now(),
+        )
         computed = {progress.SNAPSHOTS.name: _computed(newest.at)}
         tables = {**newest.rows, **self._read, **computed}
         self._metrics.refresh(tables, facts)

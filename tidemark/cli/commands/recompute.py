@@ -28,12 +28,13 @@ def recompute(
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
-    from assets.partitions import computable_since, first_hour, kept_since
+    from assets.partitions import first_hour, kept_since
     from orchestration import in_process
     from tidemark.cli.output import complain, steps
     from tidemark.lake.catalog import Lake
     from tidemark.lake.catalog_config import CatalogConfig
-    from tidemark.lake.clocks import HOUR, Window, ceil_hour
+    from tidemark.lake.clocks import HOUR, Window, ceil_hour, floor_hour
+    from tidemark.lake.retention import observed_since
 
     settings = invocation().settings
     lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
@@ -45,12 +46,13 @@ def recompute(
             else f"older raw rows were removed after {settings.raw_days} days (TIDEMARK_RAW_DAYS)"
         )
         raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
-    observed = computable_since(lake.shared.state, lake.landing, settings.history_days)
-    if last <= observed:
-        raise typer.BadParameter(
-            f"--to {end}: nothing was observed before {observed:%Y-%m-%dT%H:%MZ}"
-        )
-    first = max(first, observed)
+    # Without a record, as of an earlier version, the tables know what there is.
+    if observed := observed_since(lake.shared.state):
+        if last <= floor_hour(observed):
+            raise typer.BadParameter(
+                f"--to {end}: nothing was observed before {observed:%Y-%m-%dT%H:%MZ}"
+            )
+        first = max(first, floor_hour(observed))
     now = ceil_hour(datetime.now(UTC))
     if last > now:
         if first >= now:
