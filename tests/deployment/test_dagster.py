@@ -18,6 +18,7 @@ import pytest
 from assets.partitions import partition_key
 from tests.support.homes import ROOT, environment, run, warmed
 from tests.support.servers import free_port, listens
+from tidemark.lake.retention import remember_observed_since
 from tidemark.lake.tables import raw
 from tidemark.settings.home import Home
 
@@ -152,6 +153,7 @@ def test_ticks_and_a_backfill_from_the_ui_take_turns_under_dagster_dev(tmp_path,
     home.make()
     with warmed(home, spark_engine) as warm:
         warm.tick()  # which makes the instance file
+        remember_observed_since(warm.lake, datetime.now(UTC) - timedelta(days=2))
         env = environment(
             home,
             DAGSTER_HOME=str(home.dagster),
