@@ -320,8 +320,8 @@ class AccessMiddleware:
                 f"too many passwords of {who}: try again in {error.seconds} s",
                 {"Retry-After": str(error.seconds)},
             ) from error
-        user = self.login.users[name]
-        return Person(name, user.may_act, user.teams) if is_right else None
+        user = self.login.users.get(name) if is_right else None
+        return Person(name, user.may_act, user.teams) if user else None
 
 
 def _guarded(scope: Scope, send: Send) -> Send:
