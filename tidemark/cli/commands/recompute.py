@@ -29,7 +29,6 @@ def recompute(
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
     from assets.partitions import first_hour, kept_since
-    from orchestration import in_process
     from tidemark.cli.output import complain, steps
     from tidemark.lake.catalog import Lake
     from tidemark.lake.catalog_config import CatalogConfig
@@ -60,5 +59,7 @@ def recompute(
         last = now
     window = Window(first, last).whole_hours()
     hours = round((window.end - window.start) / HOUR)
+    from orchestration import in_process  # it takes seconds, and mistakes need it not
+
     with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
         in_process.recompute(settings, window, restart=restart, report=report, complain=complain)
