@@ -19,12 +19,15 @@ from tidemark.planning.history import pending_window
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
 
+BACKLOG = timedelta(hours=9)
+"""Age of snapshots that were loaded long after they were landed."""
 
-@pytest.fixture
-def cut(lake):
+
+@pytest.fixture(params=[timedelta(0), BACKLOG], ids=["present", "backlog"])
+def cut(lake, request):
     """Tables that a run which died has filled by two loads, marked as computed."""
     for minutes in (PAST[:2], PAST[2:3]):
-        put(lake.home, START, minutes)
+        put(lake.home, START - request.param, minutes)
         load(lake)
     rows = lake.read(raw.SNAPSHOTS, columns=("snapshot_id", "observed_at", "cluster"))
     lake.upsert(progress.SNAPSHOTS, rows.to_pylist())
@@ -68,7 +71,7 @@ def test_what_a_power_cut_took_is_loaded_again(cut, what, lose, fresh):
     assert sorted(map(repr, lake.read(raw.QUEUE_OFFSETS).to_pylist())) == before
     ids = lake.read(raw.SNAPSHOTS)["snapshot_id"].to_pylist()
     assert sorted(ids) == sorted(item.snapshot_id for item in landed(lake.home))
-    window = pending_window(lake, START)
+    window = pending_window(lake, START - BACKLOG)
     assert window and all(item.observed_at in window for item in landed(lake.home))
 
 
@@ -85,7 +88,7 @@ def test_two_lost_versions_are_gone_back_over(cut, fresh):
     emptied(path_of(log[-1].metadata_file))
     lake = fresh(cut)
     assert recover(lake, lambda _: None) == [raw.QUEUE_OFFSETS.name]
-    assert lake.count(raw.QUEUE_OFFSETS, pending_window(lake, START)) == 0
+    assert lake.count(raw.QUEUE_OFFSETS, pending_window(lake, START - BACKLOG)) == 0
 
 
 def test_nothing_changes_where_the_last_run_released_its_lease(cut, fresh):

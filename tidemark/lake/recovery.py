@@ -10,12 +10,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
@@ -59,7 +60,8 @@ def recover(lake: Lake, report: Report) -> list[str]:
                 )
         if since:
             with suppress(OlderTablesError):  # whose snapshots a person has computed again
-                _forget(lake, min(since.values()) - HOUR)
+                first = min(since.values())
+                _forget(lake, min([first - HOUR, *_observed_by_loads(lake, first)]))
     return list(since)
 
 
@@ -196,6 +198,18 @@ def _is_whole(table: IcebergTable, snapshot: Snapshot) -> bool:
     except UNUSABLE:
         return False
     return True
+
+
+def _observed_by_loads(lake: Lake, since: datetime) -> Iterator[datetime]:
+    """Yield the first observation of each load since an instant: a backlog may be of any age."""
+    table = lake.table(raw.SNAPSHOTS.name)
+    for snapshot in table.snapshots():
+        is_load = snapshot.summary and snapshot.summary.operation is Operation.APPEND
+        if is_load and snapshot.timestamp_ms >= since.timestamp() * 1000:
+            for file in added_files(table, snapshot):
+                with table.io.new_input(file.file_path).open() as content:
+                    rows = pq.read_table(content, columns=["observed_at"])
+                yield from filter(None, [pc.min(rows["observed_at"]).as_py()])
 
 
 def _forget(lake: Lake, since: datetime) -> None:
