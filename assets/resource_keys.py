@@ -32,7 +32,7 @@ def own_keys(body: Body) -> Body:
     def iterated(*args: Any, **kwargs: Any) -> Iterator[Any]:
         yield from called(*args, **kwargs)
 
-    # Dagster asks whether a body is a generator function, before it runs it.
+    # Dagster distinguishes generator functions before it runs them.
     named = wraps(body)(iterated if inspect.isgeneratorfunction(body) else called)
     parameters = [
         parameter if parameter.name in NO_RESOURCES else parameter.replace(name=PREFIX + name)

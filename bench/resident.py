@@ -40,14 +40,14 @@ PARTS = {
     "daemon": ("dagster-daemon", "dagster._daemon"),
     "web server": ("webserver",),
     "code server": ("api grpc", "code-server"),
-    "supervisor": ("tidemark dev", "bin/dagster dev", "dagster dev"),
+    "supervisor": ("tidemark dev", "dagster dev"),
 }
 """Part of a deployment to what its command contains; all others are ``runs``."""
 
 
 @dataclass(kw_only=True)
 class Use:
-    """What the parts of a deployment used in a period.
+    """The use of a period by the parts of a deployment.
 
     Attributes:
         minutes: the length of the period.

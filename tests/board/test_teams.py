@@ -210,7 +210,7 @@ def test_every_change_is_tested_here(board: FastAPI) -> None:
 
 
 def test_no_byte_names_a_group_of_others(board: FastAPI, client: TestClient, home: Lake) -> None:
-    """What the root user sees of another team, alice does not, with and without parameters."""
+    """Names that the root user sees of another team are hidden from alice on every route."""
     of = values(home, OWN) | {"q": ""}
     shown_to_root = set()
     for method, path, route in all_routes(board):

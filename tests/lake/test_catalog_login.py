@@ -1,4 +1,4 @@
-"""A REST catalog that asks for a login gets it from PyIceberg and Spark, and nobody sees it."""
+"""A REST catalog that requires a login gets it from PyIceberg and Spark, and nobody sees it."""
 
 import os
 

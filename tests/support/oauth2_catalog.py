@@ -12,7 +12,7 @@ from uuid import uuid4
 
 @dataclass
 class Checked:
-    """What the server knows and has seen.
+    """The tokens that the server knows and the requests that it got.
 
     Attributes:
         address: of the catalog.

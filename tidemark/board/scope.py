@@ -42,7 +42,7 @@ _S = TypeVar("_S", bound=Snapshot)
 
 
 class Scope:
-    """What a person sees.
+    """The part of all rows that a person sees.
 
     Attributes:
         owners: the teams of groups.

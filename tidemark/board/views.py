@@ -180,7 +180,7 @@ def _groups_of(rows: Newest | PastRows) -> frozenset[tuple[str, str]]:
 
 
 class View:
-    """What a person sees of the tables, of the brokers now, and of the notes of people.
+    """The tables, the brokers now and the notes of people, as far as a person sees them.
 
     Attributes:
         teams: the teams of the person; None where they see everything.
@@ -219,7 +219,7 @@ class View:
 
     @property
     def scope(self) -> Scope:
-        """What the person sees."""
+        """The scope of the person."""
         return self.newest.scope
 
     @property

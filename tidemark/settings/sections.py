@@ -37,7 +37,7 @@ class ObjectStore:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogLogin:
-    """How a rest catalog knows this deployment; empty where it asks nobody.
+    """How a rest catalog knows this deployment; empty where it needs no login.
 
     Attributes:
         credential: ``CLIENT_ID:CLIENT_SECRET`` of OAuth2; the libraries fetch and renew tokens.

@@ -136,7 +136,7 @@ def test_a_budget_burns_where_it_does_in_both_windows(spark: SparkSession) -> No
 
 
 def test_a_snapshot_is_judged_by_the_minutes_before_it(spark: SparkSession) -> None:
-    """What its hour holds after it, and its own minute, change nothing."""
+    """Later minutes of its hour, and its own minute, change nothing."""
     signs = "+" * 10 + "-" * 10
     mappings = [
         judged(spark, {(0, "on-time"): signs + later}, at=(20,))

@@ -61,7 +61,7 @@ LOG = logging.getLogger("tidemark.notifications")
 
 
 NOBODY = Owners()
-"""Of groups without a declared owner."""
+"""The owners of a deployment in which no group has one."""
 
 
 @dataclass(frozen=True)

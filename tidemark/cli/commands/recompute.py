@@ -47,11 +47,11 @@ def recompute(
         raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
     # Without a record, as of an earlier version, the tables know what there is.
     if observed := observed_since(lake.shared.state):
-        if last <= floor_hour(observed):
+        if last <= (first_observed := floor_hour(observed)):
             raise typer.BadParameter(
                 f"--to {end}: nothing was observed before {observed:%Y-%m-%dT%H:%MZ}"
             )
-        first = max(first, floor_hour(observed))
+        first = max(first, first_observed)
     now = ceil_hour(datetime.now(UTC))
     if last > now:
         if first >= now:
