@@ -1,11 +1,20 @@
 """The wheel works outside the checkout: package data, definitions and the command line."""
 
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
 import tomllib
+import zipfile
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from tests.support.checkout import ROOT
-from tests.support.wheel import installed_wheel, run
+from tests.support.checkout import ROOMS, ROOT, tracked
+from tests.support.wheel import built_packages, installed_wheel, run
+from tidemark.lab.jars import cache_folder
 
 pytestmark = pytest.mark.wheel
 
@@ -13,6 +22,28 @@ pytestmark = pytest.mark.wheel
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     return installed_wheel(tmp_path_factory)
+
+
+def test_the_wheel_has_the_files_of_its_rooms_and_no_other(tmp_path_factory):
+    """A name at the top that is not ours could hide a package of another project."""
+    rooms = set(ROOMS) - {"bench"}
+    source, wheel = built_packages(tmp_path_factory)
+    names = {it for it in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in it}
+    tracked_names = {path.relative_to(ROOT).as_posix() for path in tracked()}
+    assert names == {it for it in tracked_names if it.split("/")[0] in rooms}
+    folder = source.name.removesuffix(".tar.gz")
+    with tarfile.open(source) as archive:
+        members = {it.name.removeprefix(f"{folder}/") for it in archive if it.isfile()}
+    made = {it for it in members if it.startswith("tidemark.egg-info/")} | {"PKG-INFO", "setup.cfg"}
+    beside = {
+        "CHANGELOG.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "README.md",
+        "pyproject.toml",
+        "requirements/runtime.txt",
+    }
+    assert members - made == names | beside
 
 
 def test_the_version_is_that_of_the_project(installed, tmp_path):
@@ -63,3 +94,39 @@ def test_dagster_validates_the_shipped_workspace(installed, tmp_path):
 def test_the_shipped_workspace_is_that_of_the_checkout():
     shipped = ROOT / "orchestration" / "workspace.yaml"
     assert shipped.read_text() == (ROOT / "workspace.yaml").read_text()
+
+
+UV = "uv==0.13.9"
+
+
+def uv() -> Path:
+    """The program, fetched once for this user."""
+    folder = cache_folder() / UV.replace("==", "-")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not (folder / "bin" / "uv").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", UV]
+            subprocess.run(install, check=True)
+    return folder / "bin" / "uv"
+
+
+def test_uv_installs_the_command_and_no_other(tmp_path, tmp_path_factory):
+    """The wheel alone, beside the locked packages: that they satisfy it is the image's test."""
+    _, wheel = built_packages(tmp_path_factory)
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (it for it in archive.namelist() if it.endswith(".dist-info/METADATA"))
+        needed = re.findall(r"(?m)^Requires-Dist: ([\w.-]+)", archive.read(name).decode())
+    overrides = tmp_path / "none.txt"  # a marker that is never true takes a package out
+    overrides.write_text("".join(f"{it}; sys_platform == 'never'\n" for it in needed))
+    command = ["tool", "install", "--offline", "--python", sys.executable, "--overrides", overrides]
+    folders = {f"UV_{name}_DIR": str(tmp_path / name) for name in ("TOOL", "TOOL_BIN", "CACHE")}
+    done = run(uv(), *command, wheel, folder=tmp_path, **folders)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "TOOL_BIN").iterdir()] == ["tidemark"]
+    (site,) = (tmp_path / "TOOL" / "tidemark").glob("lib/python*/site-packages")
+    (site / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    home = str(tmp_path / "home")
+    check = ("rules", "check")
+    checked = run(tmp_path / "TOOL_BIN/tidemark", *check, folder=tmp_path, TIDEMARK_HOME=home)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -92,6 +92,7 @@ def test_the_image_has_every_room_of_the_wheel():
         if line and not line.startswith("#")
     ]
     rooms = [it.rstrip("*") for it in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
-    for needed_file in (*rooms, "deploy", "requirements", "pyproject.toml"):
+    declared = (PROJECT["project"]["readme"], *PROJECT["project"]["license-files"])
+    for needed_file in (*rooms, *declared, "deploy", "requirements", "pyproject.toml"):
         assert (ROOT / needed_file).exists(), needed_file
         assert not [it for it in ignored if fnmatch(needed_file, it)], needed_file

@@ -29,24 +29,38 @@ def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.Comp
     )
 
 
+def built_packages(factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the source package of the tracked files, and the wheel that was built from it."""
+    return _built(factory.getbasetemp())
+
+
 def installed_wheel(factory: pytest.TempPathFactory) -> Path:
     """Return the bin folder of a new environment that holds the wheel and sees the locked rest."""
     return _installed(factory.getbasetemp())
 
 
 @functools.cache
-def _installed(base: Path) -> Path:
-    folder = base / "wheel"
+def _built(base: Path) -> tuple[Path, Path]:
+    folder = base / "packages"
     folder.mkdir()
     for path in tracked():
         copy = folder / "source" / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", folder, folder / "source"]
+    build = ["-m", "build", "--no-isolation", "--outdir", folder, folder / "source"]
     built = run(sys.executable, *build, folder=folder)
     assert built.returncode == 0, built.stdout + built.stderr
     shutil.rmtree(folder / "source")
+    (source,) = folder.glob("tidemark-*.tar.gz")
     (wheel,) = folder.glob("tidemark-*.whl")
+    return source, wheel
+
+
+@functools.cache
+def _installed(base: Path) -> Path:
+    folder = base / "wheel"
+    folder.mkdir()
+    _, wheel = _built(base)
     environment = folder / "environment"
     made = run(sys.executable, "-m", "venv", "--without-pip", environment, folder=folder)
     assert made.returncode == 0, made.stderr
