@@ -1,20 +1,17 @@
 """The wheel works outside the checkout: package data, definitions and the command line."""
 
 import re
-import subprocess
 import sys
 import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests.support.checkout import ROOMS, ROOT, tracked
+from tests.support.environments import environment
 from tests.support.wheel import built_packages, installed_wheel, run
-from tidemark.lab.jars import cache_folder
 
 pytestmark = pytest.mark.wheel
 
@@ -96,21 +93,6 @@ def test_the_shipped_workspace_is_that_of_the_checkout():
     assert shipped.read_text() == (ROOT / "workspace.yaml").read_text()
 
 
-UV = "uv==0.13.9"
-
-
-def uv() -> Path:
-    """The program, fetched once for this user."""
-    folder = cache_folder() / UV.replace("==", "-")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):
-        if not (folder / "bin" / "uv").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-            install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", UV]
-            subprocess.run(install, check=True)
-    return folder / "bin" / "uv"
-
-
 def test_uv_installs_the_command_and_no_other(tmp_path, tmp_path_factory):
     """The wheel alone, beside the locked packages: that they satisfy it is the image's test."""
     _, wheel = built_packages(tmp_path_factory)
@@ -121,7 +103,7 @@ def test_uv_installs_the_command_and_no_other(tmp_path, tmp_path_factory):
     overrides.write_text("".join(f"{it}; sys_platform == 'never'\n" for it in needed))
     command = ["tool", "install", "--offline", "--python", sys.executable, "--overrides", overrides]
     folders = {f"UV_{name}_DIR": str(tmp_path / name) for name in ("TOOL", "TOOL_BIN", "CACHE")}
-    done = run(uv(), *command, wheel, folder=tmp_path, **folders)
+    done = run(environment("uv==0.13.9") / "uv", *command, wheel, folder=tmp_path, **folders)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "TOOL_BIN").iterdir()] == ["tidemark"]
     (site,) = (tmp_path / "TOOL" / "tidemark").glob("lib/python*/site-packages")
