@@ -59,7 +59,7 @@ TOPICS = Listed(
 BROKERS = Listed(
     raw.BROKERS,
     ("cluster", "broker", "address"),
-    ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes"),
+    ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes", "send_wait_ms"),
 )
 
 _CHANGES = """

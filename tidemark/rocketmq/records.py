@@ -108,6 +108,13 @@ class Broker:
     offsets_late: int | None = None
     offsets_copied: int | None = None
     offsets_stand: bool | None = None
+    sends_waiting: int | None = None
+    send_wait_ms: int | None = None
+    page_cache_lock_ms: int | None = None
+    failed_writes: int | None = None
+    replica_behind_bytes: int | None = None
+    replica_behind_ms: int | None = None
+    replica_behind_is_lower_bound: bool | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 from tidemark.board.api.events import event_rows
 from tidemark.board.group_history import series
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
+from tidemark.board.last_known import with_last_known_offsets
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
@@ -166,9 +167,11 @@ def brokers(page: ThePage) -> Response:
     ]
     rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
     unresponsive = sum(row["version"] is None and row["role"] is None for row in rows)
+    slaves = [row for row in rows if row["broker_id"]]
     return page.render(
         "brokers.html",
         rows=rows,
+        slaves=with_last_known_offsets(page.view, page.rows, slaves),
         unresponsive=unresponsive,
         full=[row for row in rows if row["disk"]],
     )
