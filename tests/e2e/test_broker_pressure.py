@@ -14,6 +14,7 @@ from tidemark.lab.layout import LabError, free_port_base
 from tidemark.lab.remoting_clients import RemotingClients
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import Broker, Snapshot
+from tidemark.rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.settings.home import Home
 
@@ -54,7 +55,7 @@ def producing(pressed: LabCluster) -> Iterator[RemotingClients]:
 
 
 def taken(cluster: LabCluster) -> Snapshot:
-    return collect_snapshot(ClusterTarget(namesrv=[cluster.namesrv]))
+    return collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,)))
 
 
 def master_of(snapshot: Snapshot) -> Broker:
@@ -72,6 +73,19 @@ def test_messages_that_the_store_refuses_are_counted(
     after = master_of(taken(pressed)).failed_writes
     assert before is not None
     assert after == before + 3
+
+
+def test_a_deep_snapshot_lists_producers(pressed: LabCluster, producing: RemotingClients) -> None:
+    """A client sends its first heartbeat when it starts, to brokers that it knows by then."""
+    deep = DeepOptions(client_reports=False)
+    end = time.monotonic() + SECONDS
+    listed = []
+    while not listed and time.monotonic() < end:
+        target = ClusterTarget(name_servers=(pressed.namesrv,), deep=deep)
+        listed = master_of(collect_snapshot(target)).producers or []
+    (producer,) = listed
+    assert (producer.producer_group, producer.language) == ("p-shop", "JAVA")
+    assert producer.version == f"V{chosen_version().replace('.', '_')}"
 
 
 def test_sends_that_wait_show_for_how_long(pressed: LabCluster, producing: RemotingClients) -> None:

@@ -137,7 +137,7 @@ TOPICS = Source(
 _BROKERS = """
 SELECT cluster, broker, broker_id, sends_waiting, send_wait_ms / 1000 AS send_wait,
     page_cache_lock_ms / 1000 AS page_cache_lock, failed_writes, replica_behind_bytes,
-    replica_behind_ms / 1000 AS replica_behind, offsets_missing, offsets_behind,
+    replica_behind_ms / 1000 AS replica_behind, offsets_missing, offsets_behind, producers_online,
     CASE WHEN replica_behind_ms IS NOT NULL THEN replica_behind_is_lower_bound::INTEGER END
         AS replica_behind_is_lower_bound
 FROM raw_brokers
@@ -191,6 +191,11 @@ BROKERS = Source(
             "replica_behind_is_lower_bound",
             "1 where that time is a lower bound.",
             "replica_behind_is_lower_bound",
+        ),
+        _broker(
+            "producers",
+            "Connections of producers to the broker, at deep snapshots.",
+            "producers_online",
         ),
         _broker(
             "offsets_missing",

@@ -17,6 +17,7 @@ from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having
+from tidemark.board.producer_rows import producer_rows
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.board.trends import BROKERS, TOPICS
@@ -109,8 +110,14 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
         row | {"produce_tps": rates.get((row["broker"], row["queue_id"]))}
         for row in details["queues"]
     ]
-    drawn = _produced(page, cluster, topic)
-    return page.render("topic.html", **details | {"groups": groups, "queues": queues}, drawn=drawn)
+    producers = producer_rows(page.view, page.rows, cluster, topic)
+    return page.render(
+        "topic.html",
+        **details | {"groups": groups, "queues": queues},
+        drawn=_produced(page, cluster, topic),
+        producers=producers and producers[:MOST],
+        producer_count=len(producers or ()),
+    )
 
 
 def _rates(page: Page, cluster: str, topic: str) -> dict[tuple[str, int], float]:

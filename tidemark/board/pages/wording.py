@@ -69,8 +69,9 @@ WORDS = frozenset(
 
 
 NAMES = frozenset(
-    ("client_id", "consumer_group", "topic", "broker", "subject", "actual_client_id",
-     "expected_client_id", "expectation", "table", "differing_topic", "worst_broker")
+    ("client_id", "producer_group", "consumer_group", "topic", "broker", "subject",
+     "actual_client_id", "expected_client_id", "expectation", "table",
+     "differing_topic", "worst_broker")
 )  # fmt: skip
 """Columns whose values are names, which a line may break at their separators."""
 

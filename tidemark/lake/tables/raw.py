@@ -48,6 +48,17 @@ _SUBSCRIPTION = pa.struct(
     ]
 )
 
+_PRODUCER = pa.struct(
+    [
+        ("producer_group", STRING),
+        ("client_id", STRING),
+        ("client_address", STRING),
+        ("language", STRING),
+        ("version", STRING),
+        ("last_seen_at", TIMESTAMP),
+    ]
+)
+
 SNAPSHOTS = Table(
     name="raw.snapshots",
     comment="One row per snapshot: when, of how much of the cluster, and its problems.",
@@ -218,6 +229,17 @@ BROKERS = Table(
             "replica_behind_is_lower_bound",
             BOOLEAN,
             "whether that was before the earliest remembered snapshot, so at least so long ago",
+        ),
+        Column(
+            "producers_online",
+            BIGINT,
+            "of a master, deep snapshots: connections of producers that speak to it themselves, of "
+            "all groups; those of gRPC clients are known to proxies only",
+        ),
+        Column(
+            "producers",
+            pa.list_(_PRODUCER),
+            "the first thousand of them, by group and client",
         ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
