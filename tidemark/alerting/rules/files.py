@@ -22,6 +22,7 @@ from tidemark.alerting.rules.routing_files import LISTS, Read, read_routing
 from tidemark.alerting.rules.time_intervals import NamedIntervals
 from tidemark.model.spelling import nearest
 from tidemark.settings.yaml_documents import (
+    SCHEMA_DIALECT,
     Document,
     Item,
     field_names,
@@ -92,7 +93,7 @@ def schema() -> dict[str, Any]:
         inputs, by_alias=True, ref_template="#/$defs/{model}"
     )
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": SCHEMA_DIALECT,
         "title": "Tidemark rules",
         "type": "object",
         "properties": {name: sections[name, "validation"] for name in _SECTIONS},

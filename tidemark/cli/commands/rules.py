@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +50,11 @@ def route(
     ] = None,
     format: Format = Format.table,
 ) -> None:
-    """Print which routes an incident takes: its receivers, and how they are notified."""
+    """Print which routes an incident takes: its receivers, and how they are notified.
+
+    An incident of a group also has the labels of its owner, as owners.yaml has them: team, contact
+    and links. Name cluster and consumer_group among --labels for those of another group.
+    """
     from tidemark.alerting.incidents.actions import IncidentError, one_incident
     from tidemark.alerting.rules.files import read_rule_set, rules_path
 
@@ -66,6 +71,7 @@ def route(
         )
     except IncidentError as error:
         raise CommandError(str(error)) from error
+    matched = _owner_labels(matched) | matched
     rows = [
         {
             "route": node.place,
@@ -91,6 +97,18 @@ def route(
     echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
 
 
+def _owner_labels(matched: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of the owner of the group that an incident is about; none without one."""
+    from tidemark.settings import owners
+
+    file = invocation().settings.owners_file
+    entries, mistakes = owners.read(file.path, required=file.required)
+    for mistake in mistakes:
+        echo(mistake, err=True)
+    owner = owners.Owners(entries).of(matched.get("cluster"), matched.get("consumer_group"))
+    return owner.labels if owner else {}
+
+
 def _labels(written: Sequence[str]) -> dict[str, str]:
     """Return the labels of ``NAME=VALUE`` texts; one text may hold several, after commas."""
     pairs = [pair.partition("=") for text in written for pair in text.split(",") if pair]
@@ -100,12 +118,30 @@ def _labels(written: Sequence[str]) -> dict[str, str]:
     return {name.strip(): value for name, _, value in pairs}
 
 
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of a rule file, for editors."""
-    from tidemark.alerting.rules.files import schema as rule_schema
+class SchemaOf(StrEnum):
+    """Files of declarations that have a schema."""
 
-    typer.echo(to_json(rule_schema(), indent=2))
+    RULES = "rules"
+    OBJECTIVES = "objectives"
+    OWNERS = "owners"
+
+
+@app.command()
+def schema(
+    of: Annotated[
+        SchemaOf, typer.Option("--of", help="The file: rules, objectives or owners.")
+    ] = SchemaOf.RULES,
+) -> None:
+    """Print the JSON Schema of a rule file, or of objectives.yaml or owners.yaml, for editors."""
+    from tidemark.alerting.rules import files
+    from tidemark.settings import objectives, owners
+
+    schemas = {
+        SchemaOf.RULES: files.schema,
+        SchemaOf.OBJECTIVES: objectives.schema,
+        SchemaOf.OWNERS: owners.schema,
+    }
+    typer.echo(to_json(schemas[of](), indent=2))
 
 
 @app.command()
