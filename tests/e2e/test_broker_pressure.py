@@ -26,6 +26,9 @@ LARGEST = 4_000
 
 TOPIC = "orders"
 
+ATTEMPTS = 5
+"""Bursts, one of which a snapshot has to meet while it waits."""
+
 
 @pytest.fixture(scope="module")
 def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
@@ -88,22 +91,6 @@ def test_a_deep_snapshot_lists_producers(pressed: LabCluster, producing: Remotin
     assert producer.version == f"V{chosen_version().replace('.', '_')}"
 
 
-def test_sends_that_wait_show_for_how_long(pressed: LabCluster, producing: RemotingClients) -> None:
-    """What arrived while the broker stood still waits for its one thread when it goes on."""
-    end = time.monotonic() + SECONDS
-    longest = 0
-    while longest < 100 and time.monotonic() < end:
-        faults.stop(pressed, "broker-a")
-        try:
-            producing.flood(TOPIC, 20_000)
-        finally:
-            faults.resume(pressed, "broker-a")
-        row = master_of(taken(pressed))
-        if row.sends_waiting:
-            longest = max(longest, row.send_wait_ms or 0)
-    assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
-
-
 def test_a_slave_that_does_not_follow_is_behind_in_bytes_and_time(
     pressed: LabCluster, producing: RemotingClients, tmp_path
 ) -> None:
@@ -125,6 +112,23 @@ def test_a_slave_that_does_not_follow_is_behind_in_bytes_and_time(
     assert last.replica_behind_bytes >= first.replica_behind_bytes + 100_000
     assert last.replica_behind_is_lower_bound
     assert (last.replica_behind_ms or 0) >= (time.monotonic() - begun - 1) * 1000
+
+
+def test_sends_that_wait_show_for_how_long(pressed: LabCluster, producing: RemotingClients) -> None:
+    """What arrived while the broker stood still waits for its one thread when it goes on."""
+    longest = 0
+    for _ in range(ATTEMPTS):
+        faults.stop(pressed, "broker-a")
+        try:
+            producing.flood(TOPIC, 20_000)
+        finally:
+            faults.resume(pressed, "broker-a")
+        row = master_of(taken(pressed))
+        if row.sends_waiting:
+            longest = max(longest, row.send_wait_ms or 0)
+        if longest >= 100:
+            break
+    assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
 
 
 def test_a_slave_that_follows_is_behind_by_little(tmp_path) -> None:

@@ -208,3 +208,42 @@ def test_producers_that_no_deep_snapshot_listed_are_unknown(
     past(filled, newest)
     assert client.get(f"/api/v1/topics/{CLUSTER}/orders").json()["producers"] is None
     assert "only deep snapshots request it" in page(client, TOPIC)
+
+
+def test_a_disk_that_fills_up_has_a_forecast_with_an_interval(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    """One that empties, or whose newest share is unknown, has none."""
+    past(filled, newest, tuple(range(120, -1, -5)))
+    rows = {
+        name: {"broker": name, "broker_id": 0, "address": f"{name}:1", "version": "V5_3_3"}
+        for name in ("filling", "emptying", "silent")
+    }
+    for back in range(120, -1, -5):
+        shares = {"filling": 0.7 - back / 1000, "emptying": 0.5 + back / 1000}
+        shares["silent"] = None if back == 0 else shares["filling"]
+        at = newest - timedelta(minutes=back)
+        of_brokers = [row | {"disk_ratio": shares[name]} for name, row in rows.items()]
+        filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, of_brokers))
+    text = plain(page(client, "/brokers"))
+    assert re.findall(r"90 % full in ([^.]*?), if it goes on as in the last 2 h", text) == [
+        "3 h 20 m"
+    ]
+
+
+def test_a_group_that_drains_has_a_forecast(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    groups = {
+        newest - timedelta(minutes=back): [
+            group("mailer", lag=1000 + back * 10 + back % 2 * 20),
+            group("bounded", lag=1000 + back * 10, lag_is_lower_bound=True),
+        ]
+        for back in range(120, -1, -5)
+    }
+    add_snapshots(filled, groups)
+    address = f"/group?cluster={CLUSTER}&topic=orders&group="
+    (stated,) = re.findall(r"Drained in ([^.]*)\.", plain(page(client, address + "mailer")))
+    assert re.fullmatch(r"1 h .* to (1|2) h .*, if it goes on as in the last 2 h", stated), stated
+    assert "预计" in page(client, address + "mailer", "zh")
+    assert "Drained in" not in page(client, address + "bounded")

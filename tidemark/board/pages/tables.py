@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.events import event_rows
+from tidemark.board.forecasts import forecasts
 from tidemark.board.group_history import series
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.last_known import with_last_known_offsets
@@ -169,7 +170,9 @@ def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
     rows = [
-        row | {"disk": _disk(row), "sparks": _trends(page, row)}
+        row
+        | {"disk": _disk(row), "sparks": _trends(page, row)}
+        | {"forecasts": forecasts(_points(page, row), "disk_ratio")}
         for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     ]
     rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
@@ -186,8 +189,12 @@ def brokers(page: ThePage) -> Response:
 
 def _trends(page: Page, row: dict[str, Any]) -> dict[str, Sparkline | None]:
     """Return the trend of each number of a broker that has one."""
-    points = page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
+    points = _points(page, row)
     return {name: sparkline(points, (name,)) for name in BROKERS.columns}
+
+
+def _points(page: Page, row: dict[str, Any]) -> list[dict[str, Any]]:
+    return page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
 
 
 def _disk(row: dict[str, Any]) -> str:
