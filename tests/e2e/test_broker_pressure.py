@@ -26,9 +26,6 @@ LARGEST = 4_000
 
 TOPIC = "orders"
 
-ATTEMPTS = 5
-"""Bursts, one of which a snapshot has to meet while it waits."""
-
 
 @pytest.fixture(scope="module")
 def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
@@ -42,6 +39,8 @@ def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
         config={
             "maxMessageSize": str(LARGEST),
             "sendMessageThreadPoolNums": "1",
+            "asyncSendEnable": "false",
+            "flushDiskType": "SYNC_FLUSH",
             "haMasterAddress": "127.0.0.1:1",
         },
     )
@@ -114,20 +113,16 @@ def test_a_slave_that_does_not_follow_is_behind_in_bytes_and_time(
     assert (last.replica_behind_ms or 0) >= (time.monotonic() - begun - 1) * 1000
 
 
+@pytest.mark.skipif(chosen_version() < "5", reason="sends of 4.9 hold no thread while they flush")
 def test_sends_that_wait_show_for_how_long(pressed: LabCluster, producing: RemotingClients) -> None:
-    """What arrived while the broker stood still waits for its one thread when it goes on."""
+    """The last test of this cluster: a burst waits for the one thread, which flushes each send."""
+    producing.flood(TOPIC, 5_000)
+    end = time.monotonic() + SECONDS
     longest = 0
-    for _ in range(ATTEMPTS):
-        faults.stop(pressed, "broker-a")
-        try:
-            producing.flood(TOPIC, 20_000)
-        finally:
-            faults.resume(pressed, "broker-a")
+    while longest < 100 and time.monotonic() < end:
         row = master_of(taken(pressed))
         if row.sends_waiting:
             longest = max(longest, row.send_wait_ms or 0)
-        if longest >= 100:
-            break
     assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
 
 
