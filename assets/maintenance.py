@@ -7,8 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from assets.code_versions import code_version
-from assets.metadata import EVERY_HOUR, OWNERS
+from assets.metadata import EVERY_HOUR, OWNERS, code_version
 from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
 from assets.resource_keys import own_keys

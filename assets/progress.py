@@ -11,8 +11,7 @@ import dagster as dg
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from assets.code_versions import code_version
-from assets.metadata import described, key_of, written
+from assets.metadata import code_version, described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick
 from assets.reader import read_windows
 from assets.resource_keys import own_keys

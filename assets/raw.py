@@ -7,8 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.code_versions import code_version
-from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
+from assets.metadata import EVERY_TICK, OWNERS, code_version, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resource_keys import own_keys
 from assets.resources import CollectorResource, LakeResource

@@ -9,8 +9,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-from assets.code_versions import code_version
-from assets.metadata import column_lineage, described, key_of, written
+from assets.metadata import code_version, column_lineage, described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
 from assets.resource_keys import PREFIX, own_keys

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -73,12 +73,14 @@ class Side:
         home: its home.
         start: the first minute of the past.
         groups: of the past.
+        variables: settings of its processes, besides the home.
     """
 
     checkout: Path
     home: Path
     start: datetime
     groups: int
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def put(self, first: int, last: int) -> None:
         """Put the minutes from `first` to before `last`."""
@@ -141,6 +143,7 @@ class Side:
             **{name: value for name, value in os.environ.items() if "TIDEMARK" not in name},
             "TIDEMARK_HOME": str(self.home),
             "DAGSTER_HOME": str(self.home / "dagster"),
+            **self.variables,
         }
         done = subprocess.run(
             command, cwd=self.checkout, env=environment, capture_output=True, text=True

@@ -30,7 +30,7 @@ from tests.support.cluster_history import Minute, put, snapshot
 from tests.support.homes import dagster_job
 from tests.support.homes import run as command
 from tidemark.embedded import forking
-from tidemark.lake.backup_folder import Contents, check_files, contents_of
+from tidemark.lake.backup import Contents, check_files, contents_of
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.clocks import HOUR, floor_hour

@@ -25,16 +25,16 @@ from tidemark.alerting.delivery.outbox import Delivery, deliver
 from tidemark.alerting.delivery.receivers import open_channels
 from tidemark.alerting.delivery.silences import SilenceError, mutes, silences
 from tidemark.alerting.incidents import self_monitoring as pipeline
-from tidemark.alerting.incidents.removed import (
+from tidemark.alerting.incidents.repository import (
     EXPECTATION_REMOVED,
     OBJECTIVE_REMOVED,
+    advance_incidents,
     close_removed,
     close_undeclared,
     removed_clusters,
     without_objective,
     without_result,
 )
-from tidemark.alerting.incidents.repository import advance_incidents
 from tidemark.alerting.rules.files import RuleSet
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables.alerting import NOTIFICATIONS

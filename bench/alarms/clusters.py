@@ -12,11 +12,10 @@ from bench.alarms.consumers import HEALTHY, Consumer
 from bench.alarms.faults import FAULTS, Fault
 from bench.soak import print_line
 from tidemark.lab import faults as node_faults
+from tidemark.lab.clients import GrpcClients, RemotingClients
 from tidemark.lab.cluster import LabCluster
-from tidemark.lab.grpc_clients import GrpcClients
 from tidemark.lab.layout import free_port_base
 from tidemark.lab.programs import Program
-from tidemark.lab.remoting_clients import RemotingClients
 
 HEALTHY_CLUSTER, SICK_CLUSTER = "healthy", "sick"
 BROKER = "broker-a"

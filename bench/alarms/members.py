@@ -3,9 +3,8 @@
 import time
 
 from bench.alarms.consumers import Consumer, Mode
-from tidemark.lab.grpc_clients import GrpcClients
+from tidemark.lab.clients import GrpcClients, RemotingClients
 from tidemark.lab.layout import LabError
-from tidemark.lab.remoting_clients import RemotingClients
 
 MESSAGE_GROUPS = 8
 INVISIBLE_SECONDS = 20

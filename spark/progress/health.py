@@ -249,7 +249,7 @@ def with_health(
         queues: ``progress.queues`` of the window and of the observations before it.
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
         numbers: ``snapshot_id, number, counts_for``, one row per
-            `tidemark.planning.recent_observations.Observation`. A snapshot of several tracks has
+            `tidemark.planning.run_plan.Observation`. A snapshot of several tracks has
             several rows; its health is that of the one that counts for itself.
         window: the window to compute.
         thresholds: of groups that no override matches.

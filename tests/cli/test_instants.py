@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from tidemark.cli.options import parse
+from tidemark.cli.invocation import parse
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tidemark.lake.landing import land, landed
 from tidemark.lake.landing_places import Disk
 from tidemark.lake.loading import read_landed
 from tidemark.rocketmq.records import Broker, Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import DeepOptions
 from tidemark.settings.clusters import Account, Cluster
 from tidemark.settings.home import Home
 

@@ -16,18 +16,16 @@ import pytest
 from bench.alarms import members
 from bench.alarms.consumers import Consumer, Mode
 from tests.conftest import chosen_version
+from tidemark.lab.clients import GrpcClients, RemotingClients
 from tidemark.lab.cluster import LabCluster
-from tidemark.lab.grpc_clients import GrpcClients
 from tidemark.lab.layout import free_port_base
 from tidemark.lab.programs import Program
-from tidemark.lab.remoting_clients import RemotingClients
 from tidemark.lake.landing import land
 from tidemark.lake.query import select
 from tidemark.lake.tables import progress
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.consume_modes import NUMBERS, PULLS, Certainty, Kind, Number
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

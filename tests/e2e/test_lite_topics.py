@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 
 from tidemark.board.api.plan import problems_of
+from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
-from tidemark.lab.grpc_clients import GrpcClients
 from tidemark.lab.layout import LabError, free_port_base
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.admin.pop import read_lite_topic
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import LeftOut, Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 pytestmark = pytest.mark.cluster
 

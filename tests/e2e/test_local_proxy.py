@@ -12,15 +12,14 @@ import pytest
 
 from tests.conftest import chosen_version
 from tests.support.homes import run
+from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
-from tidemark.lab.grpc_clients import GrpcClients
 from tidemark.lab.jars import COMPANIONS
 from tidemark.lab.layout import free_port_base
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.settings.home import Home
 
 pytestmark = [

@@ -16,8 +16,8 @@ from expectations.adapter import validate
 from expectations.audit_suites import AUDIT_ONLY
 from expectations.declarations import LAG_OF_OFFSETS
 from tests.conftest import chosen_version
+from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
-from tidemark.lab.grpc_clients import GrpcClients
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.bounds import Bound, bound_of
 from tidemark.lake.landing import land
@@ -26,8 +26,7 @@ from tidemark.lake.tables import TABLES
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.names import PROXY_TOPIC
 from tidemark.rocketmq.records import Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 pytestmark = [
     pytest.mark.cluster,

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from tests.conftest import chosen_version
+from tidemark.lab.clients import RemotingClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
-from tidemark.lab.remoting_clients import RemotingClients
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget

@@ -18,8 +18,7 @@ from tests.support.homes import run
 from tidemark.alerting.delivery.silences import silence, silences
 from tidemark.host.leases import RUN, LeaseError
 from tidemark.host.leases import TABLES as MAKING
-from tidemark.lake.backup import BackupError, backup, restore
-from tidemark.lake.backup_folder import contents_of, finish
+from tidemark.lake.backup import BackupError, backup, contents_of, finish, restore
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.clocks import HOUR, Window, floor_hour

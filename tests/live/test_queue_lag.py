@@ -6,7 +6,7 @@ import pytest
 
 from tidemark.live.broker_times import StoreTime, StoreTimes, group_queue
 from tidemark.live.consume_modes import Consumed
-from tidemark.live.queue_lag import advanced, is_measurement, queue_row
+from tidemark.live.lag import advanced, is_measurement, queue_row
 from tidemark.rocketmq.consume_modes import Kind
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset
 

@@ -31,7 +31,7 @@ FOREIGN = {
     ("expectations/gx_suite.py", "warning"): "a severity of Great Expectations",
     ("metrics/native.py", "pull"): "a label of RocketMQ's own exporter",
     ("metrics/native.py", "pop"): "a label of RocketMQ's own exporter",
-    ("cli/spark_jars.py", "FAILED"): "a word of Ivy's log",
+    ("cli/commands/engine.py", "FAILED"): "a word of Ivy's log",
 }
 """Words of others, by the end of a module's path: their reasons."""
 

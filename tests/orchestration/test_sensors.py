@@ -21,8 +21,7 @@ from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from tests.support.notification_servers import heartbeats, serve
 from tests.support.notified_incidents import incident
-from tidemark.alerting.incidents.removed import OBJECTIVE_REMOVED
-from tidemark.alerting.incidents.repository import advance_incidents, save
+from tidemark.alerting.incidents.repository import OBJECTIVE_REMOVED, advance_incidents, save
 from tidemark.alerting.incidents.self_monitoring import check_pipeline
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.lake.catalog import Lake

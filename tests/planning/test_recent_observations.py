@@ -5,8 +5,7 @@ from itertools import pairwise
 
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 from tidemark.lake.clocks import Window
-from tidemark.planning.recent_observations import PAUSE
-from tidemark.planning.run_plan import plan_run
+from tidemark.planning.run_plan import PAUSE, plan_run
 
 
 def test_nine_observations_before_the_window_are_read(lake):

@@ -8,8 +8,7 @@ import pytest
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot, window
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality, raw
-from tidemark.planning.recent_observations import Observation
-from tidemark.planning.run_plan import RunPlan, plan_run
+from tidemark.planning.run_plan import Observation, RunPlan, plan_run
 from tidemark.settings.environment import Settings
 from tidemark.settings.sections import MEMORY
 

@@ -8,7 +8,7 @@ from tests.support.objective_hours import OCTOBER, hour, whole_month
 from tests.support.table_rows import arrow
 from tidemark.lake.bounds import Bound
 from tidemark.lake.tables import progress
-from tidemark.planning.statements import longest_breach, month_of, statements, statements_of
+from tidemark.planning.objectives import longest_breach, month_of, statements, statements_of
 
 OVER = datetime(2026, 11, 5, tzinfo=UTC)
 MINUTES = 31 * 24 * 60

@@ -11,10 +11,9 @@ import pytest
 from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from tidemark.rocketmq.collector import collect, collect_snapshot
 from tidemark.rocketmq.snapshot import discovery
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.rocketmq.snapshot.discovery import expected_readings
 from tidemark.rocketmq.snapshot.problems import Problems
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 A = BrokerGroup(broker="broker-a", cluster="one", addresses={0: "a:0", 1: "a:1"})
 B = BrokerGroup(broker="broker-b", cluster="two", addresses={0: "b:0"})

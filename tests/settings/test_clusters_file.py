@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
 from tidemark.settings.clusters import Cluster, configured
 from tidemark.settings.clusters_file import load_clusters

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tidemark.planning.statements import month_of
+from tidemark.planning.objectives import month_of
 
 OCTOBER = month_of("2026-10")
 

@@ -1,16 +1,20 @@
-"""The settings of the process, as its entry has read them, for the command that runs in it."""
+"""The settings of the process for the command that runs in it, and options that commands share."""
 
+import getpass
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark.embedded import forking
 from tidemark.settings.basics import BasicSettings
 from tidemark.settings.home import Home
+from tidemark.settings.times import utc_instant
 
 if TYPE_CHECKING:
     from tidemark.host.shared import Shared
@@ -110,3 +114,45 @@ def hand_over() -> None:
     code = forking.run(invocation().home, "tidemark.cli.main", sys.argv[1:])
     if code is not None:
         raise typer.Exit(code)
+
+
+def path(text: str) -> Path:
+    """Return a path; an empty one is no name, though Python takes it for the working folder.
+
+    Raises:
+        BadParameter: the text is empty, as a variable without a value leaves it.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty: name a file or folder, . for the working folder")
+    return Path(text)
+
+
+def me() -> str:
+    """Return the name of their account."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"
+
+
+def parse(text: str) -> datetime:
+    """Return an ISO 8601 instant in UTC, which is also the zone of a text without one.
+
+    Raises:
+        BadParameter: the text is not an instant.
+    """
+    try:
+        return utc_instant(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not an ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
+        ) from None
+
+
+NamesrvOption = Annotated[
+    str,
+    typer.Option(
+        "--namesrv",
+        help="Name servers, HOST:PORT separated by ';', else TIDEMARK_NAMESRV.",
+    ),
+]

@@ -14,8 +14,7 @@ from tidemark.collection.snapshots import NAME_IT
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.settings.clusters import Cluster, configured, fault_of_name
 from tidemark.settings.home import Home

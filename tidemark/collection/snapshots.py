@@ -25,8 +25,7 @@ from tidemark.host.state import State
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.collector import collect
 from tidemark.rocketmq.records import Problem, Snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.typed_values import whole_milliseconds
 from tidemark.settings.clusters import Cluster, fault_of_name
 from tidemark.settings.errors import SettingsError

@@ -4,7 +4,7 @@ All code that boots, breaks and loads brokers belongs here: the jars (`tidemark.
 and ports (`tidemark.lab.layout`), configuration files (`tidemark.lab.config`), processes
 (`tidemark.lab.processes`), the cluster itself (`tidemark.lab.cluster`), faults
 (`tidemark.lab.faults`), the workload (`tidemark.lab.workloads`) and clients of a Proxy
-(`tidemark.lab.grpc_clients`). Nothing here reads a cluster for its own sake, as
+(`tidemark.lab.clients`). Nothing here reads a cluster for its own sake, as
 ``tidemark/rocketmq/`` reads responses of brokers. The lab is the only room that changes brokers,
 and only those it started itself.
 

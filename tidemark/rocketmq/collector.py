@@ -13,9 +13,7 @@ from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.names import CONNECTIONS
 from tidemark.rocketmq.records import TABLES, LeftOut, Problem, Snapshot
 from tidemark.rocketmq.snapshot.assembly import fill
-from tidemark.rocketmq.snapshot.broker_reader import BrokerReader
-from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.broker_reading import BrokerReader, BrokerReading
 from tidemark.rocketmq.snapshot.discovery import read_roster
 from tidemark.rocketmq.snapshot.online import (
     Online,
@@ -25,7 +23,7 @@ from tidemark.rocketmq.snapshot.online import (
     read_proxies,
 )
 from tidemark.rocketmq.snapshot.problems import Problems
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode
 from tidemark.rocketmq.wire.pacing import Allowance

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget, Remembered
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions, Remembered
 from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
 from tidemark.settings.errors import SettingsError

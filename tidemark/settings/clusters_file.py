@@ -11,7 +11,7 @@
       every: 10s
       deep_every: 10m                     # or off
       client_reports: false
-      deep_limits: {max_clients: 300}     # see tidemark.rocketmq.snapshot.deep_options
+      deep_limits: {max_clients: 300}     # see tidemark.rocketmq.snapshot.target
     - name: billing
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml

@@ -18,7 +18,7 @@ from tidemark.alerting.delivery.messages import (
 )
 from tidemark.alerting.delivery.templates import Words
 from tidemark.alerting.incidents.life_cycle import NO_RULE
-from tidemark.alerting.incidents.removed import (
+from tidemark.alerting.incidents.repository import (
     CLUSTER_REMOVED,
     EXPECTATION_REMOVED,
     OBJECTIVE_REMOVED,

@@ -10,13 +10,14 @@ from tests.support.notified_incidents import FIRING, RESOLVED, incident, minute
 from tidemark.alerting.delivery.messages import Notification, text
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.incidents.life_cycle import advance, closed
-from tidemark.alerting.incidents.removed import (
+from tidemark.alerting.incidents.repository import (
     CLUSTER_REMOVED,
     REMEMBERED_FOR,
     close_removed,
+    find,
     removed_clusters,
+    save,
 )
-from tidemark.alerting.incidents.repository import find, save
 from tidemark.alerting.incidents.self_monitoring import check_pipeline
 from tidemark.alerting.rules.files import DEFAULT_RULES, load_rules
 from tidemark.lake.catalog import Lake

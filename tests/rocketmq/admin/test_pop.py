@@ -11,8 +11,7 @@ from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.collector import collect_snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 pytestmark = [
     pytest.mark.cluster,

@@ -12,8 +12,7 @@ from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.collector import collect, collect_snapshot
 from tidemark.rocketmq.deep.unconsumed import unconsumed
 from tidemark.rocketmq.records import DEEP
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode
 

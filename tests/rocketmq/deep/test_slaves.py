@@ -9,8 +9,7 @@ from tidemark.lab import faults
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.rocketmq.collector import collect_snapshot
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 
 pytestmark = pytest.mark.cluster
 

@@ -12,8 +12,7 @@ from tests.rocketmq.files.conftest import CQ_FILE, LOG_FILE, STORED, topic_confi
 from tests.support.recorded import FIXTURES
 from tidemark.rocketmq.files.local_offsets import read_rewritten
 from tidemark.rocketmq.files.mapped_files import FileError
-from tidemark.rocketmq.files.store_config import StoreConfig
-from tidemark.rocketmq.files.store_snapshot import read_store
+from tidemark.rocketmq.files.store_snapshot import StoreConfig, read_store
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.rocketmq.files.store_folder import Checkpoint, StoreState
 from tidemark.rocketmq.files.store_snapshot import read_store
-from tidemark.rocketmq.files.store_state import Checkpoint, StoreState
 
 MS = 1_795_252_810_215
 

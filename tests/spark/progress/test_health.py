@@ -17,7 +17,7 @@ from tidemark.board.pages.wording import CHINESE
 from tidemark.lake.tables import progress, raw
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.planning.recent_observations import Observation, recent_observations
+from tidemark.planning.run_plan import Observation, recent_observations
 from tidemark.settings.health import DEFAULTS, Override
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from tidemark.board.paging import Order, containing, having, page
 from tidemark.board.responses import ProblemError, json_response, page_model
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
-from tidemark.planning.statements import MONTH, STATEMENTS, month_of, statements_of
+from tidemark.planning.objectives import MONTH, STATEMENTS, month_of, statements_of
 
 router = APIRouter(tags=["groups"])
 

@@ -12,8 +12,7 @@ import typer
 
 from tidemark.cli.checks import Check
 from tidemark.cli.errors import CommandError, MistakesError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption, invocation
 from tidemark.cli.snapshot_command import clusters, problem_lines, target_of
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect

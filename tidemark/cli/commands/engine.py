@@ -1,13 +1,17 @@
-"""`tidemark engine`: the warm Spark Connect server and fork server that ticks share."""
+"""`tidemark engine`: the warm Spark Connect server and fork server of ticks, and its jars."""
 
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import path
+from spark.session.packages import SHA256, damaged
+from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import invocation, path
+from tidemark.lab.jars import ivy_command
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -80,8 +84,6 @@ def jars(
     folder: Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="Where they go.")],
 ) -> None:
     """Fetch the jars that Spark needs into a folder, for TIDEMARK_SPARK_JARS."""
-    from tidemark.cli.spark_jars import fetch
-
     for package in fetch(folder):
         typer.echo(package)
 
@@ -97,3 +99,60 @@ def properties() -> None:
     config = driver_config(invocation().catalog(), invocation().settings.spark)
     for name, value in sorted(config.items()):
         typer.echo(f"{name} {value}")
+
+
+_SECONDS = 900
+
+
+def fetch(folder: Path) -> list[str]:
+    """Fetch every pinned jar into a folder, and return their packages.
+
+    Jars that lie there already, whole, are not fetched again.
+
+    Raises:
+        CommandError: they cannot be fetched, or one of them is not the pinned one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanting = damaged(folder)
+    for jar in wanting:
+        # Ivy leaves a newer file as it is.
+        jar.unlink(missing_ok=True)
+    if wanting:
+        _download(folder)
+    if mistakes := damaged(folder):
+        raise CommandError("; ".join(mistakes.values()))
+    return list(SHA256)
+
+
+def _download(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        wanted = Path(name) / "ivy.xml"
+        wanted.write_text(_wanted())
+        try:
+            done = subprocess.run(
+                ivy_command(wanted, folder), capture_output=True, text=True, timeout=_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise CommandError(f"the jars did not arrive within {_SECONDS} s") from None
+    if done.returncode:
+        signs = ("UnknownHost", "UNRESOLVED", "FAILED", "Exception")
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        why = next(
+            (line for line in lines if any(sign in line for sign in signs)), "no reason given"
+        )
+        raise CommandError(
+            f"the jars cannot be fetched from Maven Central ({why[:160]}): check the network, or "
+            "name a mirror with TIDEMARK_IVY_SETTINGS"
+        )
+
+
+def _wanted() -> str:
+    dependencies = "".join(
+        f'<dependency org="{group}" name="{artifact}" rev="{version}" transitive="false"/>'
+        for group, artifact, version in (package.split(":") for package in SHA256)
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tidemark" module="spark"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import me, parse
+from tidemark.cli.invocation import invocation, me, parse
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 from tidemark.model.incidents import IncidentState
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption, invocation
 from tidemark.cli.output import Format, duration, printable, table, table_text, to_json
 from tidemark.cli.snapshot_command import targeted_snapshot
 from tidemark.lake.bounds import Bound, bound_of

@@ -27,7 +27,7 @@ def objectives(
     missed where its bad minutes are more. A dash = the unknown or coming minutes decide.
     """
     from tidemark.lake.typed_rows import dict_rows
-    from tidemark.planning.statements import MONTH, month_of, statements
+    from tidemark.planning.objectives import MONTH, month_of, statements
 
     now = datetime.now(UTC)
     name = month or f"{now:{MONTH}}"

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption
 from tidemark.cli.output import Format, echo, print_rows, to_json
 from tidemark.cli.snapshot_command import take_snapshot
 from tidemark.live.allocation_plan import Wish, plan
 from tidemark.rocketmq.allocation import STRATEGIES
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import DeepOptions
 
 app = typer.Typer()
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import me
+from tidemark.cli.invocation import invocation, me
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 
 if TYPE_CHECKING:

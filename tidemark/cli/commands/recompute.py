@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.invocation import hand_over, invocation
-from tidemark.cli.options import parse
+from tidemark.cli.invocation import hand_over, invocation, parse
 
 app = typer.Typer()
 

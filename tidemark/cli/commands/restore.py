@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import path
+from tidemark.cli.invocation import invocation, path
 
 app = typer.Typer()
 

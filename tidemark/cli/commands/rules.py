@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import parse, path
+from tidemark.cli.invocation import invocation, parse, path
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 
 if TYPE_CHECKING:
@@ -50,11 +48,7 @@ def route(
     ] = None,
     format: Format = Format.table,
 ) -> None:
-    """Print which routes an incident takes: its receivers, and how they are notified.
-
-    An incident of a group also has the labels of its owner, as owners.yaml has them: team, contact
-    and links. Name cluster and consumer_group among --labels for those of another group.
-    """
+    """Print which routes an incident takes: its receivers, and how they are notified."""
     from tidemark.alerting.incidents.actions import IncidentError, one_incident
     from tidemark.alerting.rules.files import read_rule_set, rules_path
 
@@ -71,7 +65,6 @@ def route(
         )
     except IncidentError as error:
         raise CommandError(str(error)) from error
-    matched = _owner_labels(matched) | matched
     rows = [
         {
             "route": node.place,
@@ -97,18 +90,6 @@ def route(
     echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
 
 
-def _owner_labels(matched: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of the owner of the group that an incident is about; none without one."""
-    from tidemark.settings import owners
-
-    file = invocation().settings.owners_file
-    entries, mistakes = owners.read(file.path, required=file.required)
-    for mistake in mistakes:
-        echo(mistake, err=True)
-    owner = owners.Owners(entries).of(matched.get("cluster"), matched.get("consumer_group"))
-    return owner.labels if owner else {}
-
-
 def _labels(written: Sequence[str]) -> dict[str, str]:
     """Return the labels of ``NAME=VALUE`` texts; one text may hold several, after commas."""
     pairs = [pair.partition("=") for text in written for pair in text.split(",") if pair]
@@ -118,30 +99,12 @@ def _labels(written: Sequence[str]) -> dict[str, str]:
     return {name.strip(): value for name, _, value in pairs}
 
 
-class SchemaOf(StrEnum):
-    """Files of declarations that have a schema."""
-
-    RULES = "rules"
-    OBJECTIVES = "objectives"
-    OWNERS = "owners"
-
-
 @app.command()
-def schema(
-    of: Annotated[
-        SchemaOf, typer.Option("--of", help="The file: rules, objectives or owners.")
-    ] = SchemaOf.RULES,
-) -> None:
-    """Print the JSON Schema of a rule file, or of objectives.yaml or owners.yaml, for editors."""
-    from tidemark.alerting.rules import files
-    from tidemark.settings import objectives, owners
+def schema() -> None:
+    """Print the JSON Schema of a rule file, for editors."""
+    from tidemark.alerting.rules.files import schema as rule_schema
 
-    schemas = {
-        SchemaOf.RULES: files.schema,
-        SchemaOf.OBJECTIVES: objectives.schema,
-        SchemaOf.OWNERS: owners.schema,
-    }
-    typer.echo(to_json(schemas[of](), indent=2))
+    typer.echo(to_json(rule_schema(), indent=2))
 
 
 @app.command()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import me
+from tidemark.cli.invocation import invocation, me
 
 if TYPE_CHECKING:
     from tidemark.board.access import Login

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption
 from tidemark.cli.output import Format, print_rows, to_json
 from tidemark.cli.snapshot_command import take_snapshot
 from tidemark.rocketmq.records import SHALLOW, TABLES
-from tidemark.rocketmq.snapshot.deep_options import DeepOptions
+from tidemark.rocketmq.snapshot.target import DeepOptions
 
 app = typer.Typer()
 

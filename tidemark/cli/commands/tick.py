@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import hand_over, invocation
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption, hand_over, invocation
 from tidemark.model.snapshots import SnapshotStatus
 
 app = typer.Typer()

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
-from tidemark.cli.options import NamesrvOption
+from tidemark.cli.invocation import NamesrvOption, invocation
 from tidemark.cli.output import Format, duration, echo, to_json
 from tidemark.cli.snapshot_command import one_cluster, targeted_snapshot
 from tidemark.live.diagnosis import (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tidemark.embedded.run_services import usual_rows
-from tidemark.embedded.synthetic_snapshots import SyntheticCluster
+from tidemark.embedded.warm_up_ticks import SyntheticCluster
 from tidemark.lake.landing import land, landed
 from tidemark.lake.loading import load, read_landed
 from tidemark.lake.tables import raw
