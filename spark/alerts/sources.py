@@ -200,6 +200,8 @@ SOURCES = {
         evidence=(
             *("cluster", "broker", "address", "broker_id", "disk_ratio"),
             *("offsets_missing", "offsets_behind", "offsets_late", "offsets_stand"),
+            *("replica_behind_bytes", "replica_behind_ms", "replica_behind_is_lower_bound"),
+            *("sends_waiting", "send_wait_ms", "page_cache_lock_ms", "failed_writes"),
         ),
         prepare=_with_broker_columns,
     ),

@@ -3,6 +3,7 @@
 import copy
 from datetime import UTC, datetime
 
+import duckdb
 import pyiceberg
 import pytest
 from pyiceberg.partitioning import PartitionSpec
@@ -14,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.lake import pyiceberg_patches
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables.quality import QUARANTINE
+from tidemark.lake.tables.raw import BROKERS
 
 ROW = {
     "observed_at": datetime(2026, 11, 19, 12, tzinfo=UTC),
@@ -93,3 +95,20 @@ def test_a_process_of_many_homes_keeps_few_metadata(lake, monkeypatch: pytest.Mo
     for name in ("quality.quarantine", "quality.results", "raw.topics", "raw.clients"):
         lake.table(name)
     assert len(pyiceberg_patches._kept) == 2
+
+
+def test_a_list_that_is_unknown_stays_so(lake):
+    """Written and read by PyIceberg; an empty list states that there is nothing."""
+    lists = [None, [], [{"producer_group": "p", "client_id": "c"}], None]
+    rows = [
+        {"observed_at": ROW["observed_at"], "broker": f"b{number}", "producers": listed}
+        for number, listed in enumerate(lists)
+    ]
+    lake.append(BROKERS, rows)
+    table = lake.read(BROKERS).sort_by("broker")
+    kept = [row and [(it["producer_group"], it["client_id"]) for it in row]
+            for row in table["producers"].to_pylist()]  # fmt: skip
+    assert kept == [None, [], [("p", "c")], None]
+    (file,) = lake.table(BROKERS.name).inspect.files()["file_path"].to_pylist()
+    written = duckdb.sql(f"SELECT producers IS NULL FROM '{file}' ORDER BY broker").fetchall()
+    assert [null for (null,) in written] == [True, False, False, True]

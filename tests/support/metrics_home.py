@@ -41,7 +41,10 @@ def fill(lake: Lake, at: datetime) -> None:
             | {"version": "V5_3_3", "disk_ratio": 0.4, "put_tps": 12.5, "get_tps": 11.0}
             | {"booted_at": at, "runtime": list((kept(report) or {}).items())}
             | {"commit_log_min_offset": 0, "commit_log_max_offset": 900 - broker_id}
-            | {"dispatch_behind_bytes": 0, "earliest_stored_at": at}
+            | {"dispatch_behind_bytes": 0, "earliest_stored_at": at, "sends_waiting": 3}
+            | {"send_wait_ms": 40, "page_cache_lock_ms": 2, "failed_writes": 7}
+            | {"replica_behind_bytes": 1, "replica_behind_ms": 900, "offsets_missing": 2}
+            | {"replica_behind_is_lower_bound": False, "offsets_behind": 11, "producers_online": 2}
             for number, (name, broker_id) in enumerate(addresses)
         ),
     )

@@ -15,11 +15,14 @@ from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
-from tidemark.lake.tables import progress
+from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 
 REPORTED = ("inflight", "inflight_source", "available", "ready_delay_ms", "ack_tps")
 """Columns of ``progress.groups`` that depend on what members or counters report."""
+
+OFFSETS_OF_SLAVES = ("offsets_missing", "offsets_late", "offsets_behind")
+"""Columns of ``raw.brokers`` that only deep snapshots fill."""
 
 LAST_KNOWN = "last_known"
 """The key that is added to rows."""
@@ -60,6 +63,30 @@ def with_last_known(view: View, rows: Shown, details: Mapping[str, Any]) -> dict
     return {**details, "topics": topics, "queues": queues}
 
 
+def with_last_known_offsets(
+    view: View, rows: Shown, slaves: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return slaves with `LAST_KNOWN` of `OFFSETS_OF_SLAVES`, as `with_last_known`.
+
+    Args:
+        view: the tables as the person sees them.
+        rows: what is shown.
+        slaves: rows of ``raw.brokers`` among these.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    completed: list[dict[str, Any]] = []
+    for cluster in sorted({row["cluster"] for row in slaves}):
+        own = [row for row in slaves if row["cluster"] == cluster]
+        window = Window(rows.at[cluster] - GROUP_REACH, rows.at[cluster])
+        key = ("broker", "address")
+        columns = (*key, raw.BROKERS.instant, *OFFSETS_OF_SLAVES)
+        earlier = view.rows_between(raw.BROKERS, window, {"cluster": cluster}, columns)
+        completed += _completed(own, earlier, raw.BROKERS, key, OFFSETS_OF_SLAVES)
+    return completed
+
+
 def _names(table: Table) -> list[str]:
     """Return the columns of `REPORTED` that a table has, with those that mark them as bounds."""
     reported = tuple(name for name in REPORTED if name in table.column_names)
@@ -67,7 +94,11 @@ def _names(table: Table) -> list[str]:
 
 
 def _completed(
-    rows: Sequence[Mapping[str, Any]], earlier: pa.Table, table: Table, key: Sequence[str]
+    rows: Sequence[Mapping[str, Any]],
+    earlier: pa.Table,
+    table: Table,
+    key: Sequence[str],
+    reported: Sequence[str] = REPORTED,
 ) -> list[dict[str, Any]]:
     """Return rows with `LAST_KNOWN`.
 
@@ -76,10 +107,11 @@ def _completed(
         earlier: rows of the same table before them, in order of time.
         table: their declaration.
         key: columns by which they belong together.
+        reported: the columns that only some snapshots have.
     """
     completed = [{**row, LAST_KNOWN: {}} for row in rows]
     of_key = {tuple(row[name] for name in key): row for row in completed}
-    for column in (name for name in REPORTED if name in table.column_names):
+    for column in (name for name in reported if name in table.column_names):
         marks = [name for name in columns_with_marks((column,)) if name in table.column_names]
         for known in _newest(earlier, column, [*key, table.instant, *marks], key):
             row = of_key.get(tuple(known[name] for name in key))

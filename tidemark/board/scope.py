@@ -27,8 +27,11 @@ SHARED = (raw.SNAPSHOTS, raw.BROKERS, progress.SNAPSHOTS, quality.RESULTS)
 """Tables whose rows are about clusters, brokers and Tidemark's own work, and name no group but in
 the columns of `TEXTS`."""
 
-TEXTS = {quality.RESULTS.name: ("expected", "problem", "sample")}
-"""Table to columns of texts that may name any group; they are NULL."""
+TEXTS = {
+    quality.RESULTS.name: ("expected", "problem", "sample"),
+    raw.BROKERS.name: ("producers",),
+}
+"""Table to columns that may name any group, or clients that are of no group; they are NULL."""
 
 DECISIVE = ("cluster", "consumer_group", "topic", "stats_key")
 """Columns that decide who sees a row; a table has some of them."""
@@ -200,6 +203,7 @@ class Scope:
             snapshot,
             problems=[_without_text(problem) for problem in snapshot.problems],
             columns={},
+            brokers=[replace(row, producers=None) for row in snapshot.brokers],
             **{name: seen(getattr(snapshot, name)) for name in TABLES if name != "brokers"},
         )
 

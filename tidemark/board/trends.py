@@ -32,7 +32,7 @@ STEP = timedelta(minutes=5)
 CHANGED_WITHIN = timedelta(hours=1)
 """How far changes of health reach back."""
 
-COLUMNS = columns_with_marks(("lag", "delay_ms"))
+COLUMNS = columns_with_marks(("lag", "delay_ms", "loss_in_seconds"))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ TOPICS = Listed(
 BROKERS = Listed(
     raw.BROKERS,
     ("cluster", "broker", "address"),
-    ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes"),
+    ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes", "send_wait_ms"),
 )
 
 _CHANGES = """

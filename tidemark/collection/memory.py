@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+from tidemark.collection.replicas import date_replicas
 from tidemark.host.state import State
 from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import Remembered
@@ -102,6 +103,8 @@ class Memory:
         collector: the collector that took it, where it takes more than one.
         copies: by address of a slave, `Broker.offsets_copied` and `Broker.offsets_late` of the last
             deep snapshot.
+        ends: by broker group with a slave, ends of its master's commit log, see
+            `tidemark.collection.replicas`.
     """
 
     state: State
@@ -114,6 +117,7 @@ class Memory:
     every: float | None = None
     collector: str | None = None
     copies: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ends: dict[str, list[tuple[datetime, int]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: State, target: str) -> "Memory":
@@ -138,6 +142,10 @@ class Memory:
                 address: (int(copied), int(late))
                 for address, (copied, late) in content.get("copies", {}).items()
             }
+            ends = {
+                broker: [(datetime.fromisoformat(at), int(end)) for at, end in of_broker]
+                for broker, of_broker in content.get("ends", {}).items()
+            }
             return cls(
                 state=state,
                 name=name,
@@ -149,6 +157,7 @@ class Memory:
                 every=content.get("every"),
                 collector=content.get("collector"),
                 copies=copies,
+                ends=ends,
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(state=state, name=name)
@@ -183,7 +192,7 @@ class Memory:
     ) -> None:
         """Remember brokers that responded, and forget an address whose broker has a new one.
 
-        Also fills `Broker.offsets_stand` of slaves.
+        Also fills `Broker.offsets_stand` of slaves, and how long they are behind their masters.
 
         Members of a broker group can swap their ids, so an address belongs to its group. It keeps
         the id under which it was last expected.
@@ -202,6 +211,8 @@ class Memory:
         if responded:
             if is_deep:
                 self._compare_copies(snapshot)
+            at = snapshot.observed_at.astimezone(UTC)
+            self.ends = date_replicas(snapshot.brokers, at, self.ends)
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
             self.deep_turns += is_deep
@@ -250,6 +261,10 @@ class Memory:
             "every": self.every,
             "collector": self.collector,
             "copies": self.copies,
+            "ends": {
+                broker: [(at.isoformat(), end) for at, end in ends]
+                for broker, ends in self.ends.items()
+            },
             "brokers": rows,
         }
         self.state.write(self.name, json.dumps(values, indent=1))

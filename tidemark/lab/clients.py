@@ -31,6 +31,10 @@ class RemotingClients(Program):
         """Send messages of so many bytes, each confirmed."""
         self._command("send", topic, count, size)
 
+    def flood(self, topic: str, count: int) -> None:
+        """Send messages as fast as the process can, without waiting for responses."""
+        self._command("flood", topic, count)
+
     def produce(self, topic: str, rate: float, *tags: str) -> None:
         """Send so many messages a second from now on, with these tags in turn; 0 ends it."""
         self._command("produce", topic, rate, ",".join(tags or ("A",)))

@@ -77,6 +77,11 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """Columns to the boolean columns of the same row; a true one makes the number a bound."""
 
+_REPLICA = ("replica_behind_is_lower_bound",)
+
+MARKED_BY_OF_BROKERS: Mapping[str, tuple[str, ...]] = {"replica_behind_ms": _REPLICA}
+"""The same of brokers."""
+
 _OLDEST = ("oldest_at_is_upper_bound",)
 
 MARKED_BY_OF_TOPICS: Mapping[str, tuple[str, ...]] = {
@@ -86,7 +91,7 @@ MARKED_BY_OF_TOPICS: Mapping[str, tuple[str, ...]] = {
 }
 """The same of topics."""
 
-_MARKED_BY = {**MARKED_BY, **MARKED_BY_OF_TOPICS}
+_MARKED_BY = {**MARKED_BY, **MARKED_BY_OF_TOPICS, **MARKED_BY_OF_BROKERS}
 _SUMS, _MINIMA = SUMS | SUMS_OF_TOPICS, MINIMA | MINIMA_OF_TOPICS
 
 KIND = "consume_kind"
@@ -110,8 +115,8 @@ BOUND_BY_KIND: Mapping[str, Mapping[str, Bound]] = {
 MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
 """The boolean columns of groups."""
 
-ALL_MARKS = (*MARKS, *_OLDEST)
-"""Marks of columns of all tables, topics too."""
+ALL_MARKS = (*MARKS, *_OLDEST, *_REPLICA)
+"""Marks of columns of all tables, topics and brokers too."""
 
 SETTLED: Mapping[str, str] = {
     "lag_is_lower_bound": "acknowledged",

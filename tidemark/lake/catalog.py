@@ -25,7 +25,12 @@ from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.lake.damaged_files import FREE, usable
 from tidemark.lake.durable_tables import sync_versions
 from tidemark.lake.landing_places import Disk
-from tidemark.lake.pyiceberg_patches import keep_metadata, transaction, was_put_back
+from tidemark.lake.pyiceberg_patches import (
+    keep_metadata,
+    keep_null_lists,
+    transaction,
+    was_put_back,
+)
 from tidemark.lake.schema import Table, any_of, window_filter
 from tidemark.lake.table_versions import OlderTablesError, all_exist, pending, require_present
 from tidemark.settings.home import Home
@@ -111,6 +116,7 @@ class Lake:
         """
         self.home.make()
         keep_metadata()
+        keep_null_lists()
         of_home = "sqlite" in self.config.drivers
         advice = FREE if of_home else "start it, or mend TIDEMARK_CATALOG_URI"
         with usable(f"the catalog, {self.config.place},", advice):

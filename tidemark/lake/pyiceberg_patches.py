@@ -1,16 +1,19 @@
-"""Patches of PyIceberg: fast reads and commits of tables with many versions, clocks set back.
+"""Patches of PyIceberg: fast reads and commits of tables with many versions, clocks back, NULLs.
 
 All patches use private parts of PyIceberg. With another version than the tested one, tables work
-without them, only slower, but not after a clock was set back. A test fails when another version is
+without them, only slower, but not after a clock was set back, and lists that are NULL become empty.
+A test fails when another version is
 installed.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyiceberg
 from pyiceberg.io import InputFile
 from pyiceberg.partitioning import PartitionSpec
@@ -79,6 +82,29 @@ def _itself(part: Frozen, memo: Any) -> Frozen:
     they are frozen. Copying the snapshots of an hour took half of a commit.
     """
     return part
+
+
+def keep_null_lists() -> None:
+    """Make reads and writes keep lists of structs NULL, where PyIceberg is of the tested version.
+
+    PyIceberg makes such lists anew from their offsets and values, without what says that they are
+    NULL: unknown would become an empty list, which says that there is nothing.
+    """
+    # Imported here: a process that opens no table does not need it.
+    from pyiceberg.io.pyarrow import ArrowProjectionVisitor
+
+    original = ArrowProjectionVisitor.list
+    if pyiceberg.__version__ != TESTED_VERSION or hasattr(original, "__wrapped__"):
+        return
+
+    @wraps(original)
+    def with_nulls(visitor: Any, kind: Any, lists: Any, values: Any) -> Any:
+        result = original(visitor, kind, lists, values)
+        if result is None or not lists.null_count:
+            return result
+        return pc.if_else(pc.is_valid(lists), result, pa.scalar(None, result.type))
+
+    ArrowProjectionVisitor.list = with_nulls  # pyright: ignore
 
 
 def keep_metadata() -> None:

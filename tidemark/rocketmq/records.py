@@ -72,6 +72,27 @@ _LIMITED = {
 """The items that the limit of each part leaves out, and its name in ``clusters.yaml``."""
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Producer:
+    """One connection of a producer group to a broker.
+
+    Attributes:
+        producer_group: its group, which has nothing to do with consumer groups.
+        client_id: the client.
+        client_address: ``host:port`` that the broker sees.
+        language: of the client.
+        version: of the client.
+        last_seen_at: its last heartbeat, by the broker's clock; a client that died stays for 120 s.
+    """
+
+    producer_group: str
+    client_id: str
+    client_address: str | None
+    language: str | None
+    version: str | None
+    last_seen_at: datetime | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Broker:
     """One broker address, master or slave; an unreachable one has only the first three fields."""
@@ -108,6 +129,15 @@ class Broker:
     offsets_late: int | None = None
     offsets_copied: int | None = None
     offsets_stand: bool | None = None
+    sends_waiting: int | None = None
+    send_wait_ms: int | None = None
+    page_cache_lock_ms: int | None = None
+    failed_writes: int | None = None
+    replica_behind_bytes: int | None = None
+    replica_behind_ms: int | None = None
+    replica_behind_is_lower_bound: bool | None = None
+    producers_online: int | None = None
+    producers: list[Producer] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -441,10 +471,8 @@ class Snapshot:
                 "cluster": [self.cluster] * len(rows),
             }
             columns |= {name: list(map(attrgetter(name), rows)) for name in _names(type(rows[0]))}
-            if "subscriptions" in columns:
-                columns["subscriptions"] = [
-                    [_plain(item) for item in items] for items in columns["subscriptions"]
-                ]
+            if nested := _NESTED.get(type(rows[0])):
+                columns[nested] = [_plain_items(items) for items in columns[nested]]
             yield columns
 
 
@@ -472,6 +500,14 @@ def _names(kind: type) -> tuple[str, ...]:
 def _plain(row: Any) -> dict[str, Any]:
     """Return a row as a dictionary; `dataclasses.asdict` copies deeply, at ten times the cost."""
     plain = {name: getattr(row, name) for name in _names(type(row))}
-    if type(row) is Client:
-        plain["subscriptions"] = [_plain(item) for item in row.subscriptions]
+    if nested := _NESTED.get(type(row)):
+        plain[nested] = _plain_items(plain[nested])
     return plain
+
+
+def _plain_items(items: list[Any] | None) -> list[dict[str, Any]] | None:
+    return None if items is None else [_plain(item) for item in items]
+
+
+_NESTED: dict[type, str] = {Client: "subscriptions", Broker: "producers"}
+"""Records to their field that holds further records."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from tidemark.settings.fields import GroupMatch, Messages, Seconds, Strict
-from tidemark.settings.yaml_documents import read_items
+from tidemark.settings.yaml_documents import read_items, schema_of_list
 
 HOUR = timedelta(hours=1)
 
@@ -119,6 +119,11 @@ class ObjectiveSettings(Strict, frozen=True):
             target=self.target,
             window=timedelta(seconds=self.window),
         )
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file, for editors."""
+    return schema_of_list("objectives", "Tidemark objectives", ObjectiveSettings)
 
 
 def read(file: Path, *, required: bool = False) -> tuple[Sequence[Objective], list[str]]:

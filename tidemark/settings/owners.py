@@ -18,13 +18,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from tidemark.settings.fields import Globs, Strict, fits
 from tidemark.settings.files import SettingsFile
-from tidemark.settings.yaml_documents import read_entries
+from tidemark.settings.yaml_documents import read_entries, schema_of_list
 
 TEAM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """A team is a label of metrics and stands in lists of users, so its name has no blanks."""
@@ -48,6 +48,13 @@ class Owner:
     team: str
     contact: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of incidents of its groups, which routes can match."""
+        contact = {"contact": self.contact} if self.contact else {}
+        links = {f"link_{name}": address for name, address in self.links.items()}
+        return {"team": self.team, **contact, **links}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +128,11 @@ class OwnerSettings(Strict, frozen=True):
         """Return the groups and their owner that the entry declares."""
         owner = Owner(team=self.team, contact=self.contact, links=self.links)
         return OwnedGroups(match=self.match.model_dump(), owner=owner)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file, for editors."""
+    return schema_of_list("owners", "Tidemark owners", OwnerSettings)
 
 
 def read(file: Path, *, required: bool = False) -> tuple[Sequence[OwnedGroups], list[str]]:

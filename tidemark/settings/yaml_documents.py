@@ -255,6 +255,32 @@ def item_at(
             yield f"{place}: {(words or reason)(detail)}{meant}"
 
 
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect of the schemas that editors get."""
+
+
+def schema_of_list(key: str, title: str, entry: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a file that is one list, for editors.
+
+    Args:
+        key: the key of the list.
+        title: title of the schema.
+        entry: type of its entries.
+    """
+    kind: Any = list[entry]  # pyright: ignore
+    entries = TypeAdapter(kind).json_schema(by_alias=True)
+    definitions = entries.pop("$defs", {})
+    return {
+        "$schema": SCHEMA_DIALECT,
+        "title": title,
+        "type": "object",
+        "properties": {key: entries},
+        "required": [key],
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
 def field_names(of: Any) -> list[str]:
     """Return the names of all fields that a value of a type may have, at any depth."""
     pending: list[Any] = [TypeAdapter(of).json_schema()]

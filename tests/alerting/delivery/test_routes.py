@@ -423,3 +423,21 @@ def test_a_route_matches_the_team_of_a_group_and_the_message_names_its_owner(
     assert "owned-1" in message["title"] and "other-1" not in message["title"]
     for words in ("team=orders", "contact=#orders", "link_wiki=https://wiki.example"):
         assert words in message["message"]
+
+
+def test_dead_letters_are_those_of_the_team_of_their_group(lake, delivering, servers) -> None:
+    by = delivering(
+        f"routes:\n  receiver: default\n{AT_ONCE}  routes:\n"
+        "  - {match: {labels: {team: orders}}, receiver: team}\n"
+    )
+    row = {"cluster": "lab", "topic": "%DLQ%owned-1", "consumer_group": "owned-1"}
+    dead = replace(
+        firing("owned-1"),
+        labels={},
+        kind="dead_letter_age",
+        subject="lab/%DLQ%owned-1",
+        evidence=json.dumps({"row": row}),
+    )
+    save(lake, [], [dead])
+    by(1)
+    assert len(servers["team"].received) == 1 and servers["default"].received == []

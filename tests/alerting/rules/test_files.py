@@ -136,7 +136,8 @@ KNOWN = ", ".join(
         *("inconsistent_subscription", "duplicate_client_ids", "mixed_members"),
         *("unregistered", "throughput_drop", "burn_rate", "unusual", "column"),
         *("unreadable_messages", "dead_letter_age"),
-        *("broker_down", "disk", "slave_offsets_behind", "collection_incomplete"),
+        *("broker_down", "disk", "slave_offsets_behind", "replica_behind", "send_wait"),
+        *("failed_writes", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),
     )
 )

@@ -32,6 +32,19 @@ def test_numbers_of_a_group():
     assert "tidemark_group_lag_messages" not in samples
 
 
+def test_numbers_of_brokers():
+    row = {"at": 1, "broker": "broker-a", "broker_id": 1, "address": "a:2", "send_wait_ms": 150}
+    row |= {"replica_behind_ms": 90_000, "replica_behind_is_lower_bound": True}
+    samples = metrics_of({"raw.brokers": arrow(raw.BROKERS, [row])})
+    labels = frozenset({"cluster": "lab", "broker": "broker-a", "broker_id": "1"}.items())
+    numbers = {name: values[labels] for name, values in samples.items() if "_broker_" in name}
+    assert numbers == {
+        "tidemark_broker_send_wait_seconds": 0.15,
+        "tidemark_broker_replica_behind_seconds": 90,
+        "tidemark_broker_replica_behind_is_lower_bound": 1,
+    }
+
+
 def dead_letters(**columns):
     row = {"at": 90, "topic": "%DLQ%g", "messages": 4, "added_last_hour": 1, "complete": True}
     row |= {"oldest_at": minute(0), "newest_at": minute(88), "oldest_at_is_upper_bound": False}

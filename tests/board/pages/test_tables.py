@@ -152,3 +152,98 @@ def test_permissions_are_words(client: TestClient, filled: Lake, newest: datetim
     rows = [{"perm": 6, "read_queues": 8, "write_queues": 8, "kind": "normal"}]
     filled.append(raw.TOPICS, rows_of(raw.TOPICS, newest, rows))
     assert "read and write" in plain(page(client, TOPIC))
+
+
+def test_slaves_that_are_behind_and_sends_that_wait(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    """Offsets of a slave are those of the deep snapshot before; times have their marks."""
+    past(filled, newest)
+    slave = {"broker": "broker-a", "broker_id": 1, "address": "10.0.0.9:10911", "version": "V5_3_3"}
+    earlier = newest - timedelta(minutes=20)
+    filled.append(raw.BROKERS, rows_of(raw.BROKERS, earlier, [slave | {"offsets_missing": 17}]))
+    behind = {"replica_behind_ms": 90_000, "replica_behind_bytes": 4_096}
+    late = slave | behind | {"replica_behind_is_lower_bound": True}
+    pressed = {"broker": "broker-c", "broker_id": 0, "address": "10.0.0.3:10911", "role": "MASTER"}
+    pressed |= {"sends_waiting": 41, "send_wait_ms": 150, "failed_writes": 3}
+    filled.append(raw.BROKERS, rows_of(raw.BROKERS, newest, [late, pressed]))
+    text = plain(page(client, "/brokers"))
+    for shown in ("≥ 1 m 30 s", "4,096", "17 20 m earlier", "41", "150 ms"):
+        assert shown in text
+    assert "behind" in text and "等待中的发送请求" in page(client, "/brokers", "zh")
+
+
+def producer(client_id: str, **columns: Any) -> dict[str, Any]:
+    return {"producer_group": "p-shop", "client_id": client_id, "version": "V5_3_3"} | columns
+
+
+def test_a_topic_lists_the_producers_of_its_brokers(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    """Those of the newest deep snapshot; one that left since the one before is gone."""
+    past(filled, newest)
+    on_both = producer("10.0.0.7@1", client_address="10.0.0.7:5000", language="JAVA")
+    for minutes, broker, listed in (
+        (20, "broker-a", [producer("gone@1")]),
+        (10, "broker-a", [on_both]),
+        (10, "broker-b", [on_both, producer("10.0.0.8@1")]),
+        (10, "broker-x", [producer("elsewhere@1")]),
+    ):
+        row = {"broker": broker, "broker_id": 0, "address": f"{broker}:1", "producers": listed}
+        at = newest - timedelta(minutes=minutes)
+        filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, [row]))
+    configured = [{"broker": broker, "kind": "normal"} for broker in ("broker-a", "broker-b")]
+    filled.append(raw.TOPICS, rows_of(raw.TOPICS, newest, configured))
+    text = plain(page(client, TOPIC))
+    assert "10.0.0.7:5000" in text and "broker-a, broker-b" in text and "10.0.0.8@1" in text
+    assert "gone@1" not in text and "elsewhere@1" not in text
+    response = client.get(f"/api/v1/topics/{CLUSTER}/orders").json()["producers"]
+    brokers = {row["client_id"]: row["connected_to"] for row in response}
+    assert brokers == {"10.0.0.7@1": ["broker-a", "broker-b"], "10.0.0.8@1": ["broker-b"]}
+
+
+def test_producers_that_no_deep_snapshot_listed_are_unknown(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    assert client.get(f"/api/v1/topics/{CLUSTER}/orders").json()["producers"] is None
+    assert "only deep snapshots request it" in page(client, TOPIC)
+
+
+def test_a_disk_that_fills_up_has_a_forecast_with_an_interval(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    """One that empties, or whose newest share is unknown, has none."""
+    past(filled, newest, tuple(range(120, -1, -5)))
+    rows = {
+        name: {"broker": name, "broker_id": 0, "address": f"{name}:1", "version": "V5_3_3"}
+        for name in ("filling", "emptying", "silent")
+    }
+    for back in range(120, -1, -5):
+        shares = {"filling": 0.7 - back / 1000, "emptying": 0.5 + back / 1000}
+        shares["silent"] = None if back == 0 else shares["filling"]
+        at = newest - timedelta(minutes=back)
+        of_brokers = [row | {"disk_ratio": shares[name]} for name, row in rows.items()]
+        filled.append(raw.BROKERS, rows_of(raw.BROKERS, at, of_brokers))
+    text = plain(page(client, "/brokers"))
+    assert re.findall(r"90 % full in ([^.]*?), if it goes on as in the last 2 h", text) == [
+        "3 h 20 m"
+    ]
+
+
+def test_a_group_that_drains_has_a_forecast(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    groups = {
+        newest - timedelta(minutes=back): [
+            group("mailer", lag=1000 + back * 10 + back % 2 * 20),
+            group("bounded", lag=1000 + back * 10, lag_is_lower_bound=True),
+        ]
+        for back in range(120, -1, -5)
+    }
+    add_snapshots(filled, groups)
+    address = f"/group?cluster={CLUSTER}&topic=orders&group="
+    (stated,) = re.findall(r"Drained in ([^.]*)\.", plain(page(client, address + "mailer")))
+    assert re.fullmatch(r"1 h .* to (1|2) h .*, if it goes on as in the last 2 h", stated), stated
+    assert "预计" in page(client, address + "mailer", "zh")
+    assert "Drained in" not in page(client, address + "bounded")

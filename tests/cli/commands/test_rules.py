@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.commands import output_of
 from tidemark.alerting.rules.files import DEFAULT_RULES
-from tidemark.cli.commands.rules import by_rule
+from tidemark.cli.commands.rules import SchemaOf, by_rule
 
 NOW = datetime.now(UTC)
 
@@ -94,3 +94,52 @@ routes:
     assert "name an incident" in output_of(home, *arguments, code=2)
     assert "NAME=VALUE" in output_of(home, *arguments, "--labels", "severity", code=2)
     assert "no incident" in output_of(home, *arguments, "--incident", "zzz", code=1)
+
+
+def test_the_way_depends_on_the_team_of_the_group(home, tmp_path):
+    """As in a delivery: a label of the rule wins."""
+    file, owners = tmp_path / "mine.yaml", home.path / "owners.yaml"
+    file.write_text("""\
+receivers: [{name: pager}]
+routes:
+- match: {labels: {team: orders}}
+  receiver: pager
+""")
+    owners.write_text("owners: [{match: {consumer_group: 'aab*'}, team: orders}]\n")
+
+    def receiver(*named: str) -> str:
+        arguments = ["rules", "route", str(file), *named, "--format", "json"]
+        return json.loads(output_of(home, *arguments))[0]["receiver"]
+
+    assert receiver("--incident", "aab") == "pager"
+    assert receiver("--incident", "aaa") == "default"
+    assert receiver("--labels", "cluster=lab,consumer_group=aab9") == "pager"
+    assert receiver("--labels", "cluster=lab,consumer_group=aab9,team=other") == "default"
+
+
+FILES = {
+    SchemaOf.RULES: (
+        {"rules": [{"name": "a", "kind": "lag", "threshold": 5}]},
+        {"rules": [{"name": "a", "kind": "lag", "threshold": "many"}]},
+    ),
+    SchemaOf.OBJECTIVES: (
+        {"objectives": [dict(name="a", match={}, delay="30s", target="99.5%", window="30d")]},
+        {"objectives": [dict(name="a b", match={}, delay="30s", target=0.99, window="30d")]},
+    ),
+    SchemaOf.OWNERS: (
+        {"owners": [{"match": {"consumer_group": "orders-*"}, "team": "orders"}]},
+        {"owners": [{"match": {"topic": "orders"}, "team": "orders"}]},
+    ),
+}
+"""By file one that is right and one that is wrong."""
+
+
+@pytest.mark.parametrize("of", SchemaOf)
+def test_editors_get_the_schema_of_each_file(home, of):
+    schema = json.loads(output_of(home, "rules", "schema", "--of", of.value))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    right, wrong = FILES[of]
+    assert validator.is_valid(right)
+    assert not validator.is_valid(wrong)
+    assert not validator.is_valid(right | {"others": []})

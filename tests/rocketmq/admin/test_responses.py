@@ -231,3 +231,27 @@ def test_no_instant(value):
 def test_instants_equal_instant_of_each():
     values = [1, 0, -1, 10**30, 1_795_395_600_123]
     assert instants(values) == [instant(value) for value in values]
+
+
+def test_producers(version, recorded):
+    """Without the one that each Java client has for itself, its consumers too."""
+    (producer,) = responses.decode_producers(recorded(version, "328_producers_m.body"))
+    assert (producer.producer_group, producer.language) == ("p-shop", "JAVA")
+    assert producer.client_id.endswith("@p-shop")
+    assert producer.client_address and producer.client_address.startswith("127.0.0.1:")
+    assert producer.version == f"V{version.replace('.', '_')}"
+    assert producer.last_seen_at
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data":[]}',
+        b'{"data":{"g":[{"clientId":1,"remoteIP":"/a:1"}]}}',
+        b'{"data":{"g":[{"clientId":"c"}]}}',
+        b'{"offsetTable":{}}',
+    ],
+)
+def test_a_body_of_another_request_names_no_producers(body):
+    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
+        responses.decode_producers(body)

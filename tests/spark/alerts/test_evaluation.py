@@ -777,6 +777,41 @@ def test_a_copy_of_offsets_counts_what_it_lacks_and_where_it_stands(spark: Spark
     assert_alerts(result, [(at, "slave_offsets_behind", subject, value) for at, value in values])
 
 
+def test_a_slave_that_is_behind_and_sends_that_wait(spark: SparkSession) -> None:
+    """A bound above the threshold is enough; below it neither is known."""
+    at = {"broker": "broker-a", "broker_id": 1, "address": "10.0.0.1:10912", "version": "V5_3_3"}
+    columns = ("replica_behind_ms", "replica_behind_is_lower_bound", "send_wait_ms")
+    rows = [(90_000, False, 0), (30_000, False, 150), (90_000, True, None), (None, None, 100)]
+    frames = brokers(
+        spark,
+        [{"at": n, **at, **dict(zip(columns, row, strict=True))} for n, row in enumerate(rows)],
+    )
+    rules = [*named("replica_behind", 60.0), *named("send_wait", 0.1)]
+    subject = "lab/broker-a/10.0.0.1:10912"
+    result = evaluate(rules, frames, minutes(0, 60))
+    assert_alerts(
+        result,
+        [
+            (0, "replica_behind", subject, 90.0),
+            (1, "send_wait", subject, 0.15),
+            (2, "replica_behind", subject, 90.0),
+        ],
+    )
+
+
+def test_writes_that_failed_since_the_snapshot_before(spark: SparkSession) -> None:
+    """A broker that was started again counts from 0; one that did not respond was not asked."""
+    at = {"broker": "broker-a", "broker_id": 0, "address": "10.0.0.1:10911", "version": "V5_3_3"}
+    counts = (5, 5, 7, None, 10, 2, 2)
+    frames = brokers(
+        spark, [{"at": n, **at, "failed_writes": count} for n, count in enumerate(counts)]
+    )
+    subject = "lab/broker-a/10.0.0.1:10911"
+    values = {2: 2.0, 4: 3.0, 5: 2.0}
+    result = evaluate(named("failed_writes"), frames, minutes(0, 60))
+    assert_alerts(result, [(n, "failed_writes", subject, it) for n, it in values.items()])
+
+
 def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
     rows = [
         {"at": 0, "status": "COMPLETE", "brokers_expected": 2, "brokers_answered": 2},

@@ -172,10 +172,7 @@ def _owned(incident: Incident, owners: Owners) -> Incident:
     owner = owners.of(columns.get("cluster"), columns.get("consumer_group"))
     if owner is None:
         return incident
-    labels = {"team": owner.team}
-    labels |= {"contact": owner.contact} if owner.contact else {}
-    labels |= {f"link_{name}": address for name, address in owner.links.items()}
-    return replaced(incident, labels=labels | incident.labels)
+    return replaced(incident, labels=owner.labels | incident.labels)
 
 
 def _incidents(

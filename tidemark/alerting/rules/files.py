@@ -28,6 +28,7 @@ from tidemark.alerting.rules.routing import (
 from tidemark.alerting.rules.time_intervals import NamedIntervals
 from tidemark.model.spelling import nearest
 from tidemark.settings.yaml_documents import (
+    SCHEMA_DIALECT,
     Document,
     Item,
     field_names,
@@ -233,7 +234,7 @@ def schema() -> dict[str, Any]:
         inputs, by_alias=True, ref_template="#/$defs/{model}"
     )
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": SCHEMA_DIALECT,
         "title": "Tidemark rules",
         "type": "object",
         "properties": {name: sections[name, "validation"] for name in _SECTIONS},

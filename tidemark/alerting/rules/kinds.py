@@ -438,6 +438,37 @@ KINDS = {
         hint="After a failover these groups consume again what they consumed before: the slave "
         "does not copy its master's progress, as between versions that do not fit.",
     ),
+    "replica_behind": Kind(
+        source=BROKERS,
+        value="replica_behind_ms / 1000",
+        unit="seconds",
+        words="it lacks what its master got in the last {value}",
+        for_observations=2,
+        hint="A failover now loses these messages, and a master that waits for its slaves "
+        "(SYNC_MASTER) makes producers wait: check the slave's log, disk and network.",
+        recovery="it follows its master again",
+    ),
+    "send_wait": Kind(
+        source=BROKERS,
+        value="send_wait_ms / 1000",
+        unit="seconds",
+        words="a send waits for {value}",
+        for_observations=2,
+        hint="From waitTimeMillsInSendQueue on the broker refuses sends (SYSTEM_BUSY): look for "
+        "a slow disk, large messages or too few sendMessageThreadPoolNums.",
+        recovery="sends no longer wait",
+    ),
+    "failed_writes": Kind(
+        source=BROKERS,
+        # The counter of a broker that was started again begins at 0.
+        value="CASE WHEN failed_writes_growth < 0 THEN failed_writes ELSE failed_writes_growth END",
+        unit="messages",
+        words="its store did not write {value}",
+        certain=True,
+        hint="Producers get an error for each of them: its log names the reason, such as a message "
+        "above maxMessageSize or a disk that is full.",
+        recovery="its store writes every message",
+    ),
     "collection_incomplete": Kind(
         source=SNAPSHOTS,
         value=f"CASE WHEN status = '{SnapshotStatus.FAILED}' "

@@ -292,6 +292,22 @@ class SlaveOffsetsRule(BaseRule, frozen=True):
     match: BrokerMatch = BrokerMatch()
 
 
+class BrokerTimeRule(BaseRule, frozen=True):
+    """A slave is behind its master, or a send waits for a thread, for longer than `threshold`."""
+
+    kind: Literal["replica_behind", "send_wait"]
+    threshold: Seconds
+    match: BrokerMatch = BrokerMatch()
+
+
+class FailedWritesRule(BaseRule, frozen=True):
+    """A broker's store did not write more than `threshold` messages since the snapshot before."""
+
+    kind: Literal["failed_writes"]
+    threshold: Messages = 0.0
+    match: BrokerMatch = BrokerMatch()
+
+
 class DiskRule(BaseRule, frozen=True):
     """A broker's disk is fuller than `threshold`, a share."""
 
@@ -345,6 +361,8 @@ Rule = Annotated[
     | BrokerDownRule
     | DiskRule
     | SlaveOffsetsRule
+    | BrokerTimeRule
+    | FailedWritesRule
     | CollectionIncompleteRule
     | CollectionLateRule
     | QualityRule

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of, shown
 from tidemark.board.paging import Order, containing, having, page
+from tidemark.board.producer_rows import PRODUCERS, producer_rows
 from tidemark.board.responses import json_response, object_model, page_model, row_model
 from tidemark.board.topic_rows import PARTS, TOPICS, topic_details, topic_rows
 from tidemark.lake.typed_rows import dict_rows
@@ -39,6 +40,7 @@ _DETAILS = object_model(
     topic=(str, "the topic"),
     observed_at=(datetime, "start of the snapshot"),
     **{name: (list[row_model(table)], table.comment) for name, table in PARTS.items()},  # pyright: ignore
+    producers=(list[row_model(PRODUCERS)] | None, PRODUCERS.comment),  # pyright: ignore
 )
 
 
@@ -54,4 +56,6 @@ def topic(
     at: At = None,
 ) -> Response:
     """Return what is known of a topic at the newest snapshot, or as of an instant."""
-    return json_response(topic_details(shown(view, at), cluster, topic))
+    rows = shown(view, at)
+    details = topic_details(rows, cluster, topic)
+    return json_response(details | {"producers": producer_rows(view, rows, cluster, topic)})

@@ -134,6 +134,82 @@ TOPICS = Source(
     ),
 )
 
+_BROKERS = """
+SELECT cluster, broker, broker_id, sends_waiting, send_wait_ms / 1000 AS send_wait,
+    page_cache_lock_ms / 1000 AS page_cache_lock, failed_writes, replica_behind_bytes,
+    replica_behind_ms / 1000 AS replica_behind, offsets_missing, offsets_behind, producers_online,
+    CASE WHEN replica_behind_ms IS NOT NULL THEN replica_behind_is_lower_bound::INTEGER END
+        AS replica_behind_is_lower_bound
+FROM raw_brokers
+"""
+
+
+def _broker(name: str, help: str, value: str, column: str = "") -> Metric:
+    return Metric(
+        name=f"tidemark_broker_{name}",
+        help=help,
+        column=f"raw.brokers.{column or value}",
+        value=value,
+    )
+
+
+BROKERS = Source(
+    family=OWN,
+    labels=("cluster", "broker", "broker_id"),
+    select=_BROKERS,
+    metrics=(
+        _broker("sends_waiting", "Sends that wait for a thread of the broker.", "sends_waiting"),
+        _broker(
+            "send_wait_seconds",
+            "How long the first of them has waited.",
+            "send_wait",
+            "send_wait_ms",
+        ),
+        _broker(
+            "page_cache_lock_seconds",
+            "How long the present write has held the lock of the commit log.",
+            "page_cache_lock",
+            "page_cache_lock_ms",
+        ),
+        _broker(
+            "failed_writes",
+            "Messages that the broker's store did not write since the broker's start.",
+            "failed_writes",
+        ),
+        _broker(
+            "replica_behind_bytes",
+            "Bytes of its master's commit log that a slave lacks.",
+            "replica_behind_bytes",
+        ),
+        _broker(
+            "replica_behind_seconds",
+            "How long ago its master's commit log ended where that of a slave ends.",
+            "replica_behind",
+            "replica_behind_ms",
+        ),
+        _broker(
+            "replica_behind_is_lower_bound",
+            "1 where that time is a lower bound.",
+            "replica_behind_is_lower_bound",
+        ),
+        _broker(
+            "producers",
+            "Connections of producers to the broker, at deep snapshots.",
+            "producers_online",
+        ),
+        _broker(
+            "offsets_missing",
+            "Consumer offsets of its master that a slave lacks, at deep snapshots.",
+            "offsets_missing",
+        ),
+        _broker(
+            "offsets_behind_messages",
+            "Messages that a slave's copy of the consumer offsets is behind, at deep snapshots.",
+            "offsets_behind",
+        ),
+    ),
+)
+
 _OBJECTIVES = """
 SELECT DISTINCT ON (cluster, consumer_group, topic, objective)
     cluster, consumer_group, topic, objective, target, budget_left, burn_rate_1h, burn_rate_6h,
@@ -420,7 +496,7 @@ BUILD = Source(
     ),
 )
 
-SOURCES = (GROUPS, HEALTH, TOPICS, OBJECTIVES, DEAD_LETTERS, QUEUE, INCIDENTS)
+SOURCES = (GROUPS, HEALTH, TOPICS, BROKERS, OBJECTIVES, DEAD_LETTERS, QUEUE, INCIDENTS)
 """Sources of metrics that change only when a table does."""
 
 OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.api.group import group_details, window_of
+from tidemark.board.forecasts import forecasts
 from tidemark.board.last_known import LAST_KNOWN, with_last_known
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
@@ -108,6 +109,7 @@ def group(
         why=why_of_group(page, chosen_row, queues, details["incidents"]),
         figures=FIGURES,
         facts_shown=_facts(chosen_row),
+        forecasts=forecasts(page.trends.of(cluster, group, chosen), "lag", "loss_in_seconds"),
         queue_columns=QUEUE_COLUMNS,
         topic=chosen,
         range="" if from_ else range or "1h",

@@ -8,14 +8,17 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.events import event_rows
+from tidemark.board.forecasts import forecasts
 from tidemark.board.group_history import series
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
+from tidemark.board.last_known import with_last_known_offsets
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having
+from tidemark.board.producer_rows import producer_rows
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.board.trends import BROKERS, TOPICS
@@ -108,8 +111,14 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
         row | {"produce_tps": rates.get((row["broker"], row["queue_id"]))}
         for row in details["queues"]
     ]
-    drawn = _produced(page, cluster, topic)
-    return page.render("topic.html", **details | {"groups": groups, "queues": queues}, drawn=drawn)
+    producers = producer_rows(page.view, page.rows, cluster, topic)
+    return page.render(
+        "topic.html",
+        **details | {"groups": groups, "queues": queues},
+        drawn=_produced(page, cluster, topic),
+        producers=producers and producers[:MOST],
+        producer_count=len(producers or ()),
+    )
 
 
 def _rates(page: Page, cluster: str, topic: str) -> dict[tuple[str, int], float]:
@@ -161,14 +170,18 @@ def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
     rows = [
-        row | {"disk": _disk(row), "sparks": _trends(page, row)}
+        row
+        | {"disk": _disk(row), "sparks": _trends(page, row)}
+        | {"forecasts": forecasts(_points(page, row), "disk_ratio")}
         for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     ]
     rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
     unresponsive = sum(row["version"] is None and row["role"] is None for row in rows)
+    slaves = [row for row in rows if row["broker_id"]]
     return page.render(
         "brokers.html",
         rows=rows,
+        slaves=with_last_known_offsets(page.view, page.rows, slaves),
         unresponsive=unresponsive,
         full=[row for row in rows if row["disk"]],
     )
@@ -176,8 +189,12 @@ def brokers(page: ThePage) -> Response:
 
 def _trends(page: Page, row: dict[str, Any]) -> dict[str, Sparkline | None]:
     """Return the trend of each number of a broker that has one."""
-    points = page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
+    points = _points(page, row)
     return {name: sparkline(points, (name,)) for name in BROKERS.columns}
+
+
+def _points(page: Page, row: dict[str, Any]) -> list[dict[str, Any]]:
+    return page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
 
 
 def _disk(row: dict[str, Any]) -> str:

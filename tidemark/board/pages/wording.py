@@ -69,8 +69,9 @@ WORDS = frozenset(
 
 
 NAMES = frozenset(
-    ("client_id", "consumer_group", "topic", "broker", "subject", "actual_client_id",
-     "expected_client_id", "expectation", "table", "differing_topic", "worst_broker")
+    ("client_id", "producer_group", "consumer_group", "topic", "broker", "subject",
+     "actual_client_id", "expected_client_id", "expectation", "table",
+     "differing_topic", "worst_broker")
 )  # fmt: skip
 """Columns whose values are names, which a line may break at their separators."""
 
@@ -81,6 +82,11 @@ WHY_UNKNOWN = {
     "consume_tps": "two observations are needed",
     "produce_tps": "two observations are needed",
     "clients": "a broker did not report who is online",
+    "replica_behind_ms": "no earlier snapshot, or no response of its master",
+    "replica_behind_bytes": "its master did not respond",
+    "offsets_missing": "only deep snapshots request it",
+    "offsets_late": "only deep snapshots request it",
+    "offsets_behind": "only deep snapshots request it",
     "reported_at": "only deep snapshots request it",
     "thread_count": "only deep snapshots request it",
     "allocation_strategy": "only deep snapshots request it",

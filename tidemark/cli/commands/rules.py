@@ -1,7 +1,9 @@
-"""`tidemark rules`: check rule files, show routes, print their schema, replay history."""
+"""`tidemark rules`: check rule files, show routes, print their schema, replay history, suggest."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +12,13 @@ import typer
 from tidemark.cli.errors import CommandError
 from tidemark.cli.invocation import invocation, parse, path
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
+from tidemark.model.spelling import did_you_mean
+from tidemark.settings.times import in_words
 
 if TYPE_CHECKING:
     from tidemark.alerting.rules.model import Rule
 
-app = typer.Typer(no_args_is_help=True, help="Alert rules: check, route, schema, test.")
+app = typer.Typer(no_args_is_help=True, help="Alert rules: check, route, schema, test, suggest.")
 
 REPLAYED = (
     *("opened_at", "fired_at", "resolved_at", "state", "severity", "rule", "subject"),
@@ -48,7 +52,11 @@ def route(
     ] = None,
     format: Format = Format.table,
 ) -> None:
-    """Print which routes an incident takes: its receivers, and how they are notified."""
+    """Print which routes an incident takes: its receivers, and how they are notified.
+
+    An incident of a group also has the labels of its owner, as owners.yaml has them: team, contact
+    and links. Name cluster and consumer_group among --labels for those of another group.
+    """
     from tidemark.alerting.incidents.actions import IncidentError, one_incident
     from tidemark.alerting.rules.files import read_rule_set, rules_path
 
@@ -65,6 +73,7 @@ def route(
         )
     except IncidentError as error:
         raise CommandError(str(error)) from error
+    matched = _owner_labels(matched) | matched
     rows = [
         {
             "route": node.place,
@@ -90,6 +99,18 @@ def route(
     echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
 
 
+def _owner_labels(matched: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of the owner of the group that an incident is about; none without one."""
+    from tidemark.settings import owners
+
+    file = invocation().settings.owners_file
+    entries, mistakes = owners.read(file.path, required=file.required)
+    for mistake in mistakes:
+        echo(mistake, err=True)
+    owner = owners.Owners(entries).of(matched.get("cluster"), matched.get("consumer_group"))
+    return owner.labels if owner else {}
+
+
 def _labels(written: Sequence[str]) -> dict[str, str]:
     """Return the labels of ``NAME=VALUE`` texts; one text may hold several, after commas."""
     pairs = [pair.partition("=") for text in written for pair in text.split(",") if pair]
@@ -99,12 +120,30 @@ def _labels(written: Sequence[str]) -> dict[str, str]:
     return {name.strip(): value for name, _, value in pairs}
 
 
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of a rule file, for editors."""
-    from tidemark.alerting.rules.files import schema as rule_schema
+class SchemaOf(StrEnum):
+    """Files of declarations that have a schema."""
 
-    typer.echo(to_json(rule_schema(), indent=2))
+    RULES = "rules"
+    OBJECTIVES = "objectives"
+    OWNERS = "owners"
+
+
+@app.command()
+def schema(
+    of: Annotated[
+        SchemaOf, typer.Option("--of", help="The file: rules, objectives or owners.")
+    ] = SchemaOf.RULES,
+) -> None:
+    """Print the JSON Schema of a rule file, or of objectives.yaml or owners.yaml, for editors."""
+    from tidemark.alerting.rules import files
+    from tidemark.settings import objectives, owners
+
+    schemas = {
+        SchemaOf.RULES: files.schema,
+        SchemaOf.OBJECTIVES: objectives.schema,
+        SchemaOf.OWNERS: owners.schema,
+    }
+    typer.echo(to_json(schemas[of](), indent=2))
 
 
 @app.command()
@@ -149,6 +188,80 @@ def test(
         # JSON on standard output stays JSON.
         skipped = f"not replayed, as they need the clock: {', '.join(names)}"
         echo(skipped, err=format is Format.json)
+
+
+SUGGESTED = ("rule", "threshold", "fired", "a_week", "subjects", "note")
+"""Columns that are printed of a threshold that was tried."""
+
+
+@app.command()
+def suggest(
+    start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
+    end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+    path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
+    most: Annotated[
+        float, typer.Option("--most", help="Incidents of a rule a week at most.", min=0)
+    ] = 5.0,
+    rule: Annotated[list[str] | None, typer.Option(help="Only of this rule; repeatable.")] = None,
+    format: Format = Format.table,
+) -> None:
+    """Try other thresholds on the stored history, and print what each would have fired.
+
+    Suggested is the most sensitive threshold of a rule that fires at most --most times a week; none
+    over less than a day of history. Overrides keep their thresholds, and inhibitions do not count.
+    Nothing is written or sent.
+    """
+    from assets.rule_evaluation import replay
+    from assets.rule_suggestions import LEAST_HOURS, candidates, outcomes
+    from orchestration.resources import spark_config
+    from spark.session.configuration import SparkResource
+    from tidemark.alerting.rules.files import RuleError, read_rule_set, rules_path
+    from tidemark.lake.clocks import Window
+    from tidemark.lake.tables import progress
+
+    first, last = parse(start), parse(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    declared = read_rule_set(path or rules_path(invocation().settings.rules))
+    if declared.mistakes:
+        raise RuleError(list(declared.mistakes))
+    names = [one.name for one in declared.rules]
+    for name in rule or ():
+        if name not in names:
+            meant = did_you_mean(name, names)
+            raise typer.BadParameter(f"--rule: no rule {name!r}{meant or ''}")
+    tried = candidates(one for one in declared.rules if not rule or one.name in rule)
+    invoked = invocation()
+    if not invoked.basics.has_history:
+        raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
+    if not tried:
+        raise CommandError("no rule has a threshold that may be multiplied: give others a --rule")
+    window = Window(first, last)
+    hours = sum(hour in window for hour in invoked.lake.rows_by_hour(progress.SNAPSHOTS))
+    spark = SparkResource(spark_config=spark_config(invoked.settings))
+    replayed = [one.rule for one in tried]
+    incidents = replay(invoked.lake, spark, replayed, window, inhibitions=())
+    rows = [asdict(one) for one in outcomes(tried, incidents, hours, most)]
+    if format is Format.json:
+        typer.echo(to_json(rows))
+        return
+    print_rows([_suggestion(row) for row in rows], SUGGESTED, nothing="")
+    basis = f"{hours} computed hours"
+    if hours < LEAST_HOURS:
+        basis += f": too few to suggest anything, {LEAST_HOURS} are needed"
+    echo(basis)
+
+
+def _suggestion(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a threshold that was tried as the table shows it."""
+    notes = {"suggested": row["is_suggested"], "present": row["is_present"]}
+    seconds = row["unit"] == "seconds"
+    return {
+        **{name: row[name] for name in ("rule", "fired", "subjects")},
+        "threshold": in_words(row["threshold"]) if seconds else f"{row['threshold']:,.6g}",
+        "a_week": None if row["per_week"] is None else round(row["per_week"], 1),
+        "note": ", ".join(name for name, holds in notes.items() if holds),
+    }
 
 
 def _print_replayed(rows: Sequence[dict[str, Any]], limit: int) -> None:

@@ -71,6 +71,8 @@ public final class RemotingClients implements Commands {
                 return topic(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
             case "send":
                 return send(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
+            case "flood":
+                return flood(words[1], Integer.parseInt(words[2]));
             case "produce":
                 return produce(words[1], Double.parseDouble(words[2]), words[3]);
             case "consume":
@@ -285,6 +287,14 @@ public final class RemotingClients implements Commands {
     private String send(String topic, int count, int size) throws Exception {
         for (int i = 0; i < count; i++) {
             producer().send(new Message(topic, new byte[size]));
+        }
+        return String.valueOf(count);
+    }
+
+    /** Sends messages as fast as it can, and waits for no response. */
+    private String flood(String topic, int count) throws Exception {
+        for (int i = 0; i < count; i++) {
+            producer().sendOneway(new Message(topic, BODY));
         }
         return String.valueOf(count);
     }

@@ -48,6 +48,17 @@ _SUBSCRIPTION = pa.struct(
     ]
 )
 
+_PRODUCER = pa.struct(
+    [
+        ("producer_group", STRING),
+        ("client_id", STRING),
+        ("client_address", STRING),
+        ("language", STRING),
+        ("version", STRING),
+        ("last_seen_at", TIMESTAMP),
+    ]
+)
+
 SNAPSHOTS = Table(
     name="raw.snapshots",
     comment="One row per snapshot: when, of how much of the cluster, and its problems.",
@@ -182,6 +193,53 @@ BROKERS = Table(
             "of a slave, deep snapshots: whether offsets_copied is that of the deep snapshot "
             "before, at which offsets were late already; NULL without one, or where that was less "
             "than two minutes before",
+        ),
+        Column("sends_waiting", BIGINT, "sends that wait for a thread of the broker"),
+        Column(
+            "send_wait_ms",
+            BIGINT,
+            "how long the first of them has waited; a broker refuses sends from "
+            "waitTimeMillsInSendQueue on, 200 ms unless set",
+        ),
+        Column(
+            "page_cache_lock_ms",
+            BIGINT,
+            "how long the present write has held the lock of the commit log; a broker refuses "
+            "sends above osPageCacheBusyTimeOutMills, 1000 ms unless set",
+        ),
+        Column(
+            "failed_writes",
+            BIGINT,
+            "messages that its store did not write since its start, such as too large ones; those "
+            "that it refused before are not counted",
+        ),
+        Column(
+            "replica_behind_bytes",
+            BIGINT,
+            "of a slave: bytes of its master's commit log that it lacks, with what the master "
+            "wrote between both responses; NULL without a response of the master",
+        ),
+        Column(
+            "replica_behind_ms",
+            BIGINT,
+            "of a slave: how long ago its master's commit log ended where its own ends now, "
+            "interpolated between snapshots; NULL without an earlier one",
+        ),
+        Column(
+            "replica_behind_is_lower_bound",
+            BOOLEAN,
+            "whether that was before the earliest remembered snapshot, so at least so long ago",
+        ),
+        Column(
+            "producers_online",
+            BIGINT,
+            "of a master, deep snapshots: connections of producers that speak to it themselves, of "
+            "all groups; those of gRPC clients are known to proxies only",
+        ),
+        Column(
+            "producers",
+            pa.list_(_PRODUCER),
+            "the first thousand of them, by group and client",
         ),
     ),
     key=("snapshot_id", "broker", "broker_id"),

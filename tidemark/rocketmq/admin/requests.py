@@ -11,6 +11,7 @@ from functools import partial
 from tidemark.rocketmq.admin import deep_requests, name_server, pop, queue_stats, responses
 from tidemark.rocketmq.admin.broker_reports import decode_broker_config
 from tidemark.rocketmq.admin.round_trip import request, request_offset, request_or_none
+from tidemark.rocketmq.records import Producer
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
 from tidemark.rocketmq.wire.errors import ResponseError
@@ -121,6 +122,18 @@ async def consumer_connection(
         {"consumerGroup": group},
         group,
         ResponseCode.CONSUMER_NOT_ONLINE,
+    )
+
+
+async def producers(client: RemotingClient, endpoint: str) -> list[Producer] | None:
+    """328: the producers that are connected to this broker; None before 4.9.4, which lacks it.
+
+    A broker knows the group of a producer, not the topics that it writes. A client that died
+    without closing stays for up to 120 s.
+    """
+    code, unknown = RequestCode.GET_ALL_PRODUCER_INFO, ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    return await request_or_none(
+        client, endpoint, code, responses.decode_producers, {}, "", unknown
     )
 
 

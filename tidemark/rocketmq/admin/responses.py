@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tidemark.rocketmq.names import OffsetKey, client_version, parse_offset_key
-from tidemark.rocketmq.records import Subscription
+from tidemark.rocketmq.records import Producer, Subscription
 from tidemark.rocketmq.typed_values import (
     LONGEST_NAME,
     boolean,
@@ -320,6 +320,29 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
             short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())
         },
     )
+
+
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+"""The producer group that every Java client has for itself, consumers too."""
+
+
+def decode_producers(body: bytes) -> list[Producer]:
+    """Decode a 328 body, in order of group and client; without those of `INNER_PRODUCER`."""
+    producers = [
+        Producer(
+            producer_group=short_text(group),
+            client_id=short_text(member["clientId"]),
+            # Java writes an address with the host's name before the slash, which is empty.
+            client_address=short_text(member["remoteIP"]).rpartition("/")[2],
+            language=optional(short_text, member.get("language")),
+            version=client_version(member.get("language"), optional(small, member.get("version"))),
+            last_seen_at=instant(member.get("lastUpdateTimestamp")),
+        )
+        for group, members in object_of(object_of(loads(body))["data"]).items()
+        if group != INNER_PRODUCER
+        for member in members
+    ]
+    return sorted(producers, key=lambda it: (it.producer_group, it.client_id))
 
 
 def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
+from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.deep.broker_metrics import read_broker_metrics
 from tidemark.rocketmq.deep.client_reports import (
     ClientReader,
@@ -39,6 +40,9 @@ from tidemark.rocketmq.snapshot.target import DeepOptions
 from tidemark.rocketmq.wire.client import RemotingClient
 
 R = TypeVar("R", bound=MasterReader)
+
+MOST_PRODUCERS = 1_000
+"""Producers of a broker that a snapshot names at most; it counts all."""
 
 ORDER = {
     "consumer_offsets": ("broker", "consumer_group", "topic", "queue_id"),
@@ -102,6 +106,7 @@ async def read_deep(
     ]
     if options.broker_metrics:
         parts.append(deep.add_broker_metrics())
+    parts.append(deep.add_producers())
     slaves = [it for it in responded if not it.is_master and it.broker in masters]
     addresses = [slave.address for slave in slaves]
     parts.append(read_slave_offsets(client, problems, snapshot, addresses))
@@ -201,6 +206,19 @@ class _DeepSnapshot:
             master = self.masters.get(row.broker)
             if master and row.address == master.address:
                 row.light_queues = metrics.light_queues.get(row.broker)
+
+    async def add_producers(self) -> None:
+        """Read the producers that are connected to the masters into the rows of brokers."""
+        rows = {row.address: row for row in self.snapshot.brokers}
+
+        async def read(address: str) -> None:
+            with self.problems:
+                producers = await admin.producers(self.client, address)
+                if producers is not None:
+                    rows[address].producers_online = len(producers)
+                    rows[address].producers = producers[:MOST_PRODUCERS]
+
+        await asyncio.gather(*(read(master.address) for master in self.masters.values()))
 
     def client_reader(self, online: Online) -> ClientReader:
         """Return the reader of reports, which brokers forward to their members."""

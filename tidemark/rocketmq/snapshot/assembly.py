@@ -129,6 +129,7 @@ def fill(
     slaves = [reading for reading in readings if not reading.is_master]
     online = online_at(masters) if online is None else online
     snapshot.brokers = [broker_row(reading) for reading in readings]
+    compare_replicas(snapshot.brokers)
     snapshot.clients = client_rows(online, lite_subscriptions(masters), connections_at(masters))
     for reading in masters:
         snapshot.queue_offsets += queue_rows(reading)
@@ -166,7 +167,26 @@ def broker_row(reading: BrokerReading) -> Broker:
         clock_skew_ms=reading.clock.skew_ms if reading.clock else None,
         clock_error_ms=reading.clock.error_ms if reading.clock else None,
         runtime=kept(reading.runtime),
+        sends_waiting=_not_negative(_whole(runtime, "sendThreadPoolQueueSize")),
+        send_wait_ms=_not_negative(_whole(runtime, "sendThreadPoolQueueHeadWaitTimeMills")),
+        page_cache_lock_ms=_not_negative(_whole(runtime, "pageCacheLockTimeMills")),
+        failed_writes=_not_negative(_whole(runtime, "putMessageFailedTimes")),
     )
+
+
+def compare_replicas(rows: Iterable[Broker]) -> None:
+    """Fill how many bytes slaves lack of the commit log of their masters.
+
+    Args:
+        rows: the brokers of one snapshot; a group without a master that responded has no number.
+    """
+    rows = list(rows)
+    ends = {row.broker: row.commit_log_max_offset for row in rows if row.broker_id == 0}
+    for row in rows:
+        end, own = ends.get(row.broker), row.commit_log_max_offset
+        if row.broker_id and end is not None and own is not None:
+            # A slave that responds later may have got more by then than its master had.
+            row.replica_behind_bytes = max(0, end - own)
 
 
 def queue_rows(reading: BrokerReading) -> Iterator[QueueOffset]:

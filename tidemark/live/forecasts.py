@@ -1,0 +1,113 @@
+"""Forecasts: when a number reaches a level, as an interval, or nothing where that says nothing.
+
+The number is taken for a sum of changes: a drift, and noise that adds up with time, as a lag is
+what was produced less what was consumed. The drift over the points is uncertain, and so is the
+noise to come; both are in the interval. A straight line would hide the second, and would claim most
+where the number moves most.
+
+With drift m and variance s² a second over points of T seconds, a number that is g away from the
+level has reached it by t with the quantile z where m t - z s sqrt(t + t²/T) >= g. Both ends are the
+roots of one quadratic equation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import NormalDist
+
+LIKELIHOOD = 0.9
+"""Share of forecasts whose interval holds the instant, where the number behaves as assumed."""
+
+FEWEST = 8
+"""Fewest changes; over fewer the noise is not known."""
+
+WIDEST = 4.0
+"""Largest ratio of the interval's end to its start; a wider one says nothing to a person."""
+
+FURTHEST = 10.0
+"""Furthest forecast, in times of what the points cover."""
+
+Point = tuple[datetime, float]
+"""A number at an instant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """When a number reaches a level.
+
+    Attributes:
+        earliest: time from the newest point to the start of the interval.
+        latest: time to its end.
+        basis: time that the points cover.
+    """
+
+    earliest: timedelta
+    latest: timedelta
+    basis: timedelta
+
+
+def time_to_reach(points: Sequence[Point], level: float) -> Forecast | None:
+    """Return when a number reaches a level; None where the interval says nothing.
+
+    That is where it is there already, moves away, has too few points, or where the interval is
+    without end, wider than `WIDEST` or further than `FURTHEST`.
+
+    Args:
+        points: known numbers in order of time, none of them a bound.
+        level: the level.
+    """
+    if len(points) <= FEWEST:
+        return None
+    (first, start), (last, newest) = points[0], points[-1]
+    covered = (last - first).total_seconds()
+    gap = level - newest
+    if not gap or covered <= 0:
+        return None
+    sign = math.copysign(1.0, gap)
+    drift = sign * (newest - start) / covered
+    if drift <= 0:
+        return None
+    variance = _variance(points, sign, drift)
+    ends = _ends(abs(gap), drift, variance, covered, _quantile(len(points) - 2))
+    if ends is None:
+        return None
+    earliest, latest = ends
+    if latest > WIDEST * earliest or latest > FURTHEST * covered:
+        return None
+    return Forecast(
+        earliest=timedelta(seconds=earliest),
+        latest=timedelta(seconds=latest),
+        basis=last - first,
+    )
+
+
+def _variance(points: Sequence[Point], sign: float, drift: float) -> float:
+    """Return the variance of the number over a second, after its drift."""
+    total = 0.0
+    for (before, old), (after, new) in pairwise(points):
+        seconds = (after - before).total_seconds()
+        total += (sign * (new - old) - drift * seconds) ** 2 / seconds
+    return total / (len(points) - 2)
+
+
+def _ends(
+    gap: float, drift: float, variance: float, covered: float, quantile: float
+) -> tuple[float, float] | None:
+    """Return both ends of the interval in seconds; None where it has no end."""
+    noise = quantile**2 * variance
+    square = drift**2 - noise / covered
+    if square <= 0:
+        return None
+    middle = 2 * gap * drift + noise
+    root = math.sqrt(max(0.0, middle**2 - 4 * square * gap**2))
+    # The smaller root as product over larger: a difference of nearly equal numbers would be noise.
+    latest = (middle + root) / (2 * square)
+    return gap**2 / (square * latest), latest
+
+
+def _quantile(degrees: int) -> float:
+    """Return the quantile of Student's distribution, by the first terms of its expansion."""
+    z = NormalDist().inv_cdf((1 + LIKELIHOOD) / 2)
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
