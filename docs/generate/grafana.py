@@ -19,12 +19,16 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from docs.generate.grafana_model import Board, Panel, Variable
+from docs.generate.grafana_model import BOARD, Board, Link, Panel, Variable
 from docs.generate.grafana_panels import DASHBOARDS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
 OF_CHART = FOLDER.parent / "helm" / "tidemark" / "dashboards"
 
+DEFAULT_BOARD = "http://127.0.0.1:8080"
+"""Address of the board until a person, or the chart, sets another."""
+
+_ON_BOARD = f"${{{BOARD}:raw}}"
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _BUILDERS = {"series": timeseries.Panel, "number": stat.Panel, "table": table.Panel}
 
@@ -68,17 +72,37 @@ def _json(board: Board) -> str:
             .keep_time(True)
             .include_vars(True)
         )
+        .link(
+            dashboard.DashboardLink("Board")
+            .type(DashboardLinkType.LINK)
+            .icon("external link")
+            .url(_ON_BOARD + board.path)
+        )
         .with_variable(
             dashboard.DatasourceVariable("datasource").label("Source").type("prometheus")
         )
     )
+    for annotation in board.annotations:
+        made = made.annotation(
+            dashboard.AnnotationQuery()
+            .name(annotation.name)
+            .enable(True)
+            .datasource(_SOURCE)
+            .expr(annotation.expression)
+            .icon_color(annotation.color)
+        )
     for variable in board.variables:
         made = made.with_variable(_variable(variable))
+    made = made.with_variable(
+        dashboard.TextBoxVariable(BOARD).label("Board").default_value(DEFAULT_BOARD)
+    )
     for title, panels in board.rows:
         made = made.with_row(dashboard.Row(title))
         for panel in panels:
             made = made.with_panel(_panel(panel))
     content = json.loads(JSONEncoder(sort_keys=True, indent=2).encode(made.build()))
+    for row, annotation in zip(content["annotations"]["list"], board.annotations, strict=True):
+        row["titleFormat"] = annotation.title  # of Prometheus, so not known to the builder
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -106,6 +130,7 @@ def _panel(panel: Panel) -> Any:
         .span(panel.width)
         .height(8 if panel.kind != "number" else 4)
         .no_value("unknown")
+        .data_links([_link(link, panel.kind) for link in panel.links])
     )
     if panel.kind == "series":
         # Unknown values are not drawn over: a gap stays a gap.
@@ -116,6 +141,18 @@ def _panel(panel: Panel) -> Any:
             query = query.instant().format(PromQueryFormat.TABLE)
         made = made.with_target(query)
     return made
+
+
+def _link(link: Link, kind: str) -> dashboard.DashboardLink:
+    """Return a data link; Grafana encodes what it puts in place of a label."""
+    labels = "__data.fields" if kind == "table" else "__field.labels"
+    values = {name: f"${{{labels}.{label}}}" for name, label in link.labels.items()}
+    if link.path.startswith("/"):
+        query = "&".join(f"{name}={value}" for name, value in values.items())
+        return dashboard.DashboardLink(link.title).url(f"{_ON_BOARD}{link.path}?{query}")
+    kept = ("${__url_time_range}", "${datasource:queryparam}", f"${{{BOARD}:queryparam}}")
+    query = "&".join((*(f"var-{name}={value}" for name, value in values.items()), *kept))
+    return dashboard.DashboardLink(link.title).url(f"/d/{link.path}?{query}")
 
 
 def main() -> None:

@@ -1,6 +1,25 @@
 """Declaration of a Grafana dashboard: variables, rows, panels and expressions."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+BOARD = "board"
+"""The variable that holds the address of the board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link of a panel's rows or series.
+
+    Attributes:
+        title: where it leads.
+        path: uid of another dashboard, or a path of the board, which begins with ``/``.
+        labels: variable of the dashboard, or parameter of the path, to the label it is set to.
+    """
+
+    title: str
+    path: str
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +33,7 @@ class Panel:
         kind: ``series`` | ``number`` | ``table``.
         width: of 24 columns.
         description: facts that the title does not show.
+        links: of each row or series.
     """
 
     title: str
@@ -22,6 +42,7 @@ class Panel:
     kind: str = "series"
     width: int = 12
     description: str = ""
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +56,34 @@ class Variable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """Marks on all charts of a dashboard, for as long as an expression has samples.
+
+    Attributes:
+        name: its name in the list of annotations.
+        title: of a mark, with labels in double braces.
+        expression: its samples are the marks.
+        color: a name of Grafana's.
+    """
+
+    name: str
+    title: str
+    expression: str
+    color: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Board:
-    """One dashboard."""
+    """One dashboard.
+
+    Attributes:
+        path: the page of the board that shows the same, with variables of the dashboard.
+    """
 
     uid: str
     title: str
     description: str
     variables: tuple[Variable, ...]
     rows: tuple[tuple[str, tuple[Panel, ...]], ...]
+    path: str
+    annotations: tuple[Annotation, ...] = ()

@@ -1,18 +1,45 @@
 """The Grafana dashboards: their variables, rows, panels and expressions."""
 
-from docs.generate.grafana_model import Board, Panel, Variable
+from docs.generate.grafana_model import Annotation, Board, Link, Panel, Variable
+
+_OF_CLUSTER = Link(title="Cluster", path="tidemark-cluster", labels={"cluster": "cluster"})
+_OF_GROUP = Link(
+    title="Group",
+    path="tidemark-group",
+    labels={"cluster": "cluster", "group": "consumer_group", "topic": "topic"},
+)
+_QUEUES = Link(
+    title="Queues",
+    path="tidemark-queues",
+    labels={"cluster": "cluster", "group": "consumer_group", "topic": "topic"},
+)
+_GROUP_ON_BOARD = Link(
+    title="Group on the board",
+    path="/group",
+    labels={"cluster": "cluster", "group": "consumer_group", "topic": "topic"},
+)
+_GROUPS_ON_BOARD = Link(title="Groups on the board", path="/groups", labels={"cluster": "cluster"})
+_TOPIC_ON_BOARD = Link(
+    title="Topic on the board", path="/topic", labels={"cluster": "cluster", "topic": "topic"}
+)
 
 
-def _panel(title: str, *queries: tuple[str, str], unit: str = "short", width: int = 12) -> Panel:
-    return Panel(title=title, queries=queries, unit=unit, width=width)
+def _panel(
+    title: str,
+    *queries: tuple[str, str],
+    unit: str = "short",
+    width: int = 12,
+    links: tuple[Link, ...] = (),
+) -> Panel:
+    return Panel(title=title, queries=queries, unit=unit, width=width, links=links)
 
 
 def _number(title: str, expression: str, unit: str = "short", width: int = 4) -> Panel:
     return Panel(title=title, queries=((expression, ""),), unit=unit, kind="number", width=width)
 
 
-def _table(title: str, expression: str, unit: str = "short") -> Panel:
-    return Panel(title=title, queries=((expression, ""),), unit=unit, kind="table")
+def _table(title: str, expression: str, unit: str = "short", *, links: tuple[Link, ...]) -> Panel:
+    return Panel(title=title, queries=((expression, ""),), unit=unit, kind="table", links=links)
 
 
 CLUSTERS = Variable(
@@ -40,11 +67,47 @@ _ALL = 'cluster=~"$cluster"'
 _OPEN = 'state=~"FIRING|ACKNOWLEDGED"'
 _LATE = 'state=~"LOSING|STOPPED|STALLED|BLOCKED|FALLING_BEHIND"'
 
+_OLD_OF_ALL = Annotation(
+    name="Numbers are old",
+    title="{{cluster}}: numbers are old",
+    expression=f"tidemark_snapshot_age_seconds{{{_ALL}}} > 300",
+    color="gray",
+)
+_OLD = Annotation(
+    name="Numbers are old",
+    title="numbers are old",
+    expression='tidemark_snapshot_age_seconds{cluster="$cluster"} > 300',
+    color="gray",
+)
+
+
+def _firing(selector: str) -> Annotation:
+    """Return marks of alerts of Prometheus that fire."""
+    return Annotation(
+        name="Alerts",
+        title="{{alertname}}",
+        expression=f'ALERTS{{alertstate="firing",{selector}}}',
+        color="red",
+    )
+
+
+def _trouble(selector: str) -> Annotation:
+    """Return marks of the time in which a group is in trouble or unknown."""
+    return Annotation(
+        name="Health",
+        title="{{topic}} {{state}}",
+        expression=f'tidemark_group_health{{{selector},state!~"OK|IDLE|CATCHING_UP"}} == 1',
+        color="orange",
+    )
+
+
 OVERVIEW = Board(
     uid="tidemark-overview",
     title="Tidemark: overview",
     description="Every cluster: how fresh, how late, what is wrong. What is unknown is not drawn.",
     variables=(CLUSTERS,),
+    path="/",
+    annotations=(_OLD_OF_ALL,),
     rows=(
         (
             "Now",
@@ -52,7 +115,7 @@ OVERVIEW = Board(
                 _number("Oldest snapshot", f"max(tidemark_snapshot_age_seconds{{{_ALL}}})", "s"),
                 _number("Groups in trouble", f"sum(tidemark_group_health{{{_ALL},{_LATE}}})"),
                 _number("Groups unknown", f'sum(tidemark_group_health{{{_ALL},state="UNKNOWN"}})'),
-                _number("Open incidents", f"sum(tidemark_incidents{{{_OPEN}}})"),
+                _number("Open incidents", f"sum(tidemark_incidents{{{_ALL},{_OPEN}}})"),
                 _number(
                     "Unconsumed messages", f"sum(tidemark_group_readable_lag_messages{{{_ALL}}})"
                 ),
@@ -63,18 +126,31 @@ OVERVIEW = Board(
             "Groups",
             (
                 _table(
-                    "Worst by delay", f"topk(15, tidemark_group_delay_seconds{{{_ALL}}} > 0)", "s"
+                    "Worst by delay",
+                    f"topk(15, tidemark_group_delay_seconds{{{_ALL}}} > 0)",
+                    "s",
+                    links=(_OF_GROUP, _GROUP_ON_BOARD),
                 ),
                 _table(
-                    "Worst by lag", f"topk(15, tidemark_group_readable_lag_messages{{{_ALL}}} > 0)"
+                    "Worst by lag",
+                    f"topk(15, tidemark_group_readable_lag_messages{{{_ALL}}} > 0)",
+                    links=(_OF_GROUP, _GROUP_ON_BOARD),
                 ),
                 _panel(
-                    "Groups by health",
-                    (f"sum by (state) (tidemark_group_health{{{_ALL}}})", "{{state}}"),
+                    "Groups in trouble, by cluster",
+                    (
+                        f"sum by (cluster, state) (tidemark_group_health{{{_ALL},{_LATE}}}) > 0",
+                        "{{cluster}} {{state}}",
+                    ),
+                    links=(_OF_CLUSTER, _GROUPS_ON_BOARD),
                 ),
                 _panel(
                     "Incidents",
-                    ("sum by (severity, state) (tidemark_incidents)", "{{severity}} {{state}}"),
+                    (
+                        f"sum by (cluster, severity, state) (tidemark_incidents{{{_ALL}}})",
+                        "{{cluster}} {{severity}} {{state}}",
+                    ),
+                    links=(_OF_CLUSTER,),
                 ),
                 _panel(
                     "Unconsumed messages",
@@ -82,10 +158,32 @@ OVERVIEW = Board(
                         f"sum by (cluster) (tidemark_group_readable_lag_messages{{{_ALL}}})",
                         "{{cluster}}",
                     ),
+                    links=(_OF_CLUSTER, _GROUPS_ON_BOARD),
                 ),
                 _panel(
                     "Messages expired before they were consumed",
                     (f"sum by (cluster) (tidemark_group_lost_messages{{{_ALL}}})", "{{cluster}}"),
+                    links=(_OF_CLUSTER,),
+                ),
+                _panel(
+                    "Groups that are unknown, by cluster",
+                    (
+                        f'sum by (cluster) (tidemark_group_health{{{_ALL},state="UNKNOWN"}})',
+                        "{{cluster}}",
+                    ),
+                    links=(_OF_CLUSTER, _GROUPS_ON_BOARD),
+                ),
+                _panel(
+                    "Groups of which only bounds are known, by cluster",
+                    (
+                        f"sum by (cluster) (tidemark_group_lag_is_lower_bound{{{_ALL}}})",
+                        "{{cluster}} messages",
+                    ),
+                    (
+                        f"sum by (cluster) (tidemark_group_delay_is_lower_bound{{{_ALL}}})",
+                        "{{cluster}} delay",
+                    ),
+                    links=(_OF_CLUSTER,),
                 ),
             ),
         ),
@@ -99,6 +197,8 @@ OF_GROUP = Board(
     title="Tidemark: group",
     description="One consumer group: lag, delay, rates, members and what will happen.",
     variables=(ONE_CLUSTER, GROUP, TOPIC),
+    path="/group?cluster=${cluster:percentencode}&group=${group:percentencode}",
+    annotations=(_trouble(_G), _firing(_G), _OLD),
     rows=(
         (
             "Progress",
@@ -107,12 +207,14 @@ OF_GROUP = Board(
                     "Unconsumed messages",
                     (f"tidemark_group_readable_lag_messages{{{_G}}}", "{{topic}}"),
                     (f"tidemark_group_filtered_lag_messages{{{_G}}}", "{{topic}}, past its filter"),
+                    links=(_QUEUES, _GROUP_ON_BOARD),
                 ),
                 _panel(
                     "Delay",
                     (f"tidemark_group_delay_seconds{{{_G}}}", "{{topic}}"),
                     (f"tidemark_group_ready_delay_seconds{{{_G}}}", "{{topic}}, not handed out"),
                     unit="s",
+                    links=(_QUEUES, _GROUP_ON_BOARD),
                 ),
                 _panel(
                     "Written and confirmed",
@@ -152,6 +254,75 @@ OF_GROUP = Board(
                 _panel(
                     "Queues without an observation",
                     (f"tidemark_group_queues_unknown{{{_G}}}", "{{topic}}"),
+                    links=(_QUEUES, _GROUP_ON_BOARD),
+                ),
+            ),
+        ),
+    ),
+)
+
+_ONE_TOPIC = Variable(name="topic", label="Topic", query=TOPIC.query, includes_all=False)
+_Q = 'cluster="$cluster",consumer_group="$group",topic="$topic"'
+_OF_QUEUE = "{{broker}} {{queue_id}}"
+
+OF_QUEUES = Board(
+    uid="tidemark-queues",
+    title="Tidemark: queues",
+    description=(
+        "The queues of one group on one topic: which one stands, and who holds it."
+        " They are exported where TIDEMARK_METRICS_QUEUES is on."
+    ),
+    variables=(ONE_CLUSTER, GROUP, _ONE_TOPIC),
+    path=(
+        "/group?cluster=${cluster:percentencode}&group=${group:percentencode}"
+        "&topic=${topic:percentencode}"
+    ),
+    annotations=(_trouble(_Q), _firing(_Q), _OLD),
+    rows=(
+        (
+            "Queues",
+            (
+                _table(
+                    "Worst by lag",
+                    f"topk(30, tidemark_queue_lag_messages{{{_Q}}})",
+                    links=(_GROUP_ON_BOARD,),
+                ),
+                _table(
+                    "Worst by delay",
+                    f"topk(30, tidemark_queue_delay_seconds{{{_Q}}})",
+                    "s",
+                    links=(_GROUP_ON_BOARD,),
+                ),
+                _panel("Unconsumed messages", (f"tidemark_queue_lag_messages{{{_Q}}}", _OF_QUEUE)),
+                _panel("Delay", (f"tidemark_queue_delay_seconds{{{_Q}}}", _OF_QUEUE), unit="s"),
+                _panel(
+                    "Confirmed by queue",
+                    (
+                        "sum by (broker, queue_id)"
+                        f" (deriv(tidemark_queue_consumer_offset{{{_Q}}}[5m]))",
+                        _OF_QUEUE,
+                    ),
+                    unit="cps",
+                ),
+                _panel(
+                    "Written by queue",
+                    (
+                        f"sum by (broker, queue_id) (deriv(tidemark_queue_max_offset{{{_Q}}}[5m]))",
+                        _OF_QUEUE,
+                    ),
+                    unit="cps",
+                ),
+                _panel(
+                    "Lower bounds (1): the truth is not below the number",
+                    (f"tidemark_queue_lag_is_lower_bound{{{_Q}}}", f"{_OF_QUEUE} messages"),
+                    (f"tidemark_queue_delay_is_lower_bound{{{_Q}}}", f"{_OF_QUEUE} delay"),
+                ),
+                _panel(
+                    "Messages by member",
+                    (
+                        f"sum by (client_id) (tidemark_queue_lag_messages{{{_Q}}})",
+                        "{{client_id}}",
+                    ),
                 ),
             ),
         ),
@@ -163,9 +334,38 @@ _C = 'cluster="$cluster"'
 OF_CLUSTER = Board(
     uid="tidemark-cluster",
     title="Tidemark: cluster",
-    description="One cluster: rates, brokers, disks, topics.",
+    description="One cluster: its groups, rates, brokers, disks, topics.",
     variables=(ONE_CLUSTER,),
+    path="/groups?cluster=${cluster:percentencode}",
+    annotations=(_firing(_C), _OLD),
     rows=(
+        (
+            "Groups",
+            (
+                _table(
+                    "Worst by delay",
+                    f"topk(15, tidemark_group_delay_seconds{{{_C}}} > 0)",
+                    "s",
+                    links=(_OF_GROUP, _GROUP_ON_BOARD),
+                ),
+                _table(
+                    "In trouble or unknown",
+                    f'tidemark_group_health{{{_C},state!~"OK|IDLE|CATCHING_UP"}} == 1',
+                    links=(_OF_GROUP, _GROUP_ON_BOARD),
+                ),
+                _panel(
+                    "Groups by health",
+                    (f"sum by (state) (tidemark_group_health{{{_C}}})", "{{state}}"),
+                ),
+                _panel(
+                    "Members",
+                    (
+                        f"sum by (language, version) (rocketmq_consumer_connections{{{_C}}})",
+                        "{{language}} {{version}}",
+                    ),
+                ),
+            ),
+        ),
         (
             "Traffic",
             (
@@ -177,8 +377,12 @@ OF_CLUSTER = Board(
                 ),
                 _panel(
                     "Busiest topics",
-                    (f"topk(10, sum by (topic) (rocketmq_producer_tps{{{_C}}}))", "{{topic}}"),
+                    (
+                        f"topk(10, sum by (cluster, topic) (rocketmq_producer_tps{{{_C}}}))",
+                        "{{topic}}",
+                    ),
                     unit="cps",
+                    links=(_TOPIC_ON_BOARD,),
                 ),
                 _panel(
                     "Written by broker", (f"rocketmq_broker_tps{{{_C}}}", "{{broker}}"), unit="cps"
@@ -225,22 +429,6 @@ OF_CLUSTER = Board(
                 ),
             ),
         ),
-        (
-            "Groups",
-            (
-                _panel(
-                    "Groups by health",
-                    (f"sum by (state) (tidemark_group_health{{{_C}}})", "{{state}}"),
-                ),
-                _panel(
-                    "Members",
-                    (
-                        f"sum by (language, version) (rocketmq_consumer_connections{{{_C}}})",
-                        "{{language}} {{version}}",
-                    ),
-                ),
-            ),
-        ),
     ),
 )
 
@@ -249,6 +437,8 @@ ITSELF = Board(
     title="Tidemark: itself",
     description="Whether Tidemark collects, computes and delivers.",
     variables=(CLUSTERS,),
+    path="/quality",
+    annotations=(_OLD_OF_ALL,),
     rows=(
         (
             "Collection",
@@ -291,4 +481,4 @@ ITSELF = Board(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, OF_GROUP, OF_CLUSTER, ITSELF)
+DASHBOARDS = (OVERVIEW, OF_CLUSTER, OF_GROUP, OF_QUEUES, ITSELF)

@@ -129,11 +129,14 @@ def test_each_family_has_a_switch(family, prefix):
     assert not [name for name in off if name.startswith(prefix)]
 
 
-def test_incidents_by_state_severity_and_rule():
+def test_incidents_by_cluster_state_severity_and_rule():
+    """One of Tidemark itself has no cluster."""
+    same = {"rule": "lag-high", "severity": "warning", "cluster": "orders"}
     rows = [
-        {"incident_id": str(number), "rule": "lag-high", "severity": "warning", "state": state}
+        same | {"incident_id": str(number), "state": state}
         for number, state in enumerate(["FIRING", "FIRING", "ACKNOWLEDGED", "RESOLVED"])
     ]
+    rows.append(same | {"incident_id": "4", "state": "FIRING", "cluster": None})
     names = alerting.INCIDENTS.column_names
     table = (
         alerting.INCIDENTS.arrow_schema()
@@ -144,8 +147,9 @@ def test_incidents_by_state_severity_and_rule():
         )
     )
     samples = metrics_of({"alerting.incidents": table})
-    labels = {"state": "FIRING", "severity": "warning", "rule": "lag-high"}
+    labels = {"state": "FIRING", "severity": "warning", "rule": "lag-high", "cluster": "orders"}
     assert samples["tidemark_incidents"][frozenset(labels.items())] == 2
+    assert value(samples, "tidemark_incidents", state="FIRING", cluster="") == 1
     assert value(samples, "tidemark_incidents", state="ACKNOWLEDGED") == 1
     assert value(samples, "tidemark_incidents", state="RESOLVED") is None
 

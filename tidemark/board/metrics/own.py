@@ -375,9 +375,9 @@ QUEUE = Source(
 
 INCIDENTS = Source(
     family=OWN,
-    labels=("state", "severity", "rule"),
+    labels=("cluster", "state", "severity", "rule"),
     select=f"""
-    SELECT state, severity, rule, count(*) AS incidents
+    SELECT cluster, state, severity, rule, count(*) AS incidents
     FROM alerting_incidents
     WHERE state <> '{IncidentState.RESOLVED}'
     GROUP BY ALL
