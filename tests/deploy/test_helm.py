@@ -1,21 +1,24 @@
 """The Helm chart renders valid and restricted resources that call real commands."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
+from docs.generate.grafana import DEFAULT_BOARD
 from expectations import tolerances
+from tests.support import go_tools
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
+from tests.support.prometheus import installed
 from tidemark.alerting.rules.files import read_rule_set
 from tidemark.board.access import OPEN_PATHS
 from tidemark.settings import health, machines, objectives, owners
@@ -29,38 +32,51 @@ from tidemark.settings.clusters_file import (
 from tidemark.settings.secrets import PURPOSES, Process, purposes_of
 
 CHART = DEPLOY / "helm" / "tidemark"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 GRAFANA = sorted((DEPLOY / "grafana").glob("*.json"))
 VALUES = sorted((CHART / "ci").glob("*.yaml"))
 KUBERNETES = ("1.29", "1.35")
-HELM = os.environ.get("HELM") or shutil.which("helm")
 
-OF_OPERATORS = ("monitoring.coreos.com/v1",)
-"""Their schemas are no part of Kubernetes."""
+OF_PROMETHEUS = "monitoring.coreos.com/v1"
+"""Version of the resources that Prometheus' operator defines; Kubernetes has no schema of them."""
+
+OPERATOR = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
+"""The module whose files define them."""
 
 ONE = CHART / "ci" / "one-cluster.yaml"
 MONITORED = CHART / "ci" / "monitored.yaml"
 
-needs_helm = pytest.mark.skipif(
-    not HELM, reason="no helm here: go install helm.sh/helm/v3/cmd/helm@v3.19.5, or set HELM"
-)
+
+def needs_helm(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that renders the chart."""
+    skip = pytest.mark.skipif(
+        not go_tools.HAS_HELM, reason="no helm and no go to build it: install either, or set HELM"
+    )
+    return pytest.mark.slow(skip(test))
+
+
+needs_go = pytest.mark.skipif(not go_tools.GO, reason="no go here to fetch the schemas")
 each_values = pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(HELM), *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run([go_tools.helm(), *map(str, arguments)], capture_output=True, text=True)
 
 
 @cache
-def rendered(values: Path, version: str = KUBERNETES[-1]) -> tuple[dict[str, Any], ...]:
+def rendered(
+    values: Path, version: str = KUBERNETES[-1], release: str = "tide"
+) -> tuple[dict[str, Any], ...]:
     """The resources that helm makes with these values."""
     cluster = ("--kube-version", f"{version}.0", "--namespace", "tide")
-    done = helm("template", "tide", CHART, "--values", values, *cluster)
+    done = helm("template", release, CHART, "--values", values, *cluster)
     assert done.returncode == 0, done.stderr
     return tuple(it for it in yaml.safe_load_all(done.stdout) if it)
 
 
-def kinds(values: Path, kind: str) -> dict[str, dict[str, Any]]:
-    return {it["metadata"]["name"]: it for it in rendered(values) if it["kind"] == kind}
+def kinds(values: Path, kind: str, release: str = "tide") -> dict[str, dict[str, Any]]:
+    made = rendered(values, release=release)
+    return {it["metadata"]["name"]: it for it in made if it["kind"] == kind}
 
 
 def pods(values: Path) -> dict[str, dict[str, Any]]:
@@ -119,6 +135,20 @@ def test_helm_finds_no_mistake(values):
         "settings.TIDEMARK_SCHEDULE=off",
         "settings.TIDEMARK_RULES=/x",
         "settings.LANG=C",
+        "settings.TIDEMARK_SERVE_TOKEN=x",
+        "board.resources.limts.memory=1Gi",
+        "board.resources.limits.memory=3GB",
+        "scratch.size=10K",
+        "image.pullSecrets[0].nmae=registry",
+        "tolerations[0].effects=NoSchedule",
+        "affinity.podAffinities.x=y",
+        "topologySpreadConstraints[0].maxSkews=1",
+        "networkPolicy.ingressFrom.board[0].namespaceSelectors.x=y",
+        "networkPolicy.egress.postgresql.to[0].ipBlock.cdir=10.0.0.0/8",
+        "podLabels.app\\.kubernetes\\.io/name=x",
+        "podAnnotations.checksum/config=x",
+        "podDisruptionBudget.maxUnavailable=half",
+        "files.a/b=x",
     ],
 )
 def test_helm_refuses_wrong_values(wrong):
@@ -148,22 +178,60 @@ def test_helm_refuses_what_cannot_run(wrong, word, tmp_path):
     assert word in done.stdout + done.stderr
 
 
+@needs_helm
+def test_names_that_no_service_may_have_are_refused():
+    done = helm("template", "1st", CHART, "--values", ONE, "--kube-version", "1.35.0")
+    assert "begins with a letter" in done.stderr
+
+
+@needs_helm
+def test_texts_that_yaml_reads_as_something_else_stay_texts(tmp_path):
+    """Numbers, words of YAML, aliases, and files that begin or end with blanks."""
+    text = "   # indented\n\nrules: []   \n\n"
+    words = {
+        "secret": "123",
+        "secretFiles": "true",
+        "image": {"repository": "1e3", "tag": "2"},
+        "ingress": {"enabled": True, "host": "*.example.org", "className": "no", "tlsSecret": "1"},
+        "monitoring": {"serviceMonitor": {"enabled": True, "tokenKey": "0x1"}},
+        "rules": text,
+        "health": text,
+        "files": {"1": text, "no": "{{ .x }}: &a *b\r\n"},
+        "expectations": {"2": text},
+    }
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps(yaml.safe_load(ONE.read_text()) | words))
+    for resource in rendered(values, release="true"):
+        if resource["apiVersion"] != OF_PROMETHEUS:
+            kubernetes_validate.validate(resource, KUBERNETES[-1], strict=True)
+    maps = {name: it["data"] for name, it in kinds(values, "ConfigMap", "true").items()}
+    assert maps["true-rules"] == {"rules.yaml": text}
+    assert maps["true-expectations"] == words["expectations"]
+    assert maps["true-files"].items() >= {"health.yaml": text, **words["files"]}.items()
+    (ingress,) = kinds(values, "Ingress", "true").values()
+    assert ingress["spec"]["tls"] == [{"hosts": ["*.example.org"], "secretName": "1"}]
+    (monitor,) = kinds(values, "ServiceMonitor", "true").values()
+    credentials = monitor["spec"]["endpoints"][0]["authorization"]["credentials"]
+    assert credentials == {"name": "123", "key": "0x1"}
+
+
 def schemas(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a schema that lists its values, by path."""
     for name, inner in schema.get("properties", {}).items():
+        inner = SCHEMA["definitions"][inner["$ref"].split("/")[-1]] if "$ref" in inner else inner
         if "properties" in inner:
             yield f"{path}{name}", inner
             yield from schemas(inner, f"{path}{name}.")
 
 
 def test_the_schema_knows_every_value_and_no_other():
-    schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    for path, inner in (("", schema), *schemas(schema)):
+    for path, inner in (("", SCHEMA), *schemas(SCHEMA)):
         assert inner["additionalProperties"] is False, path
         given = reduce(lambda it, key: it[key], filter(None, path.split(".")), values)
-        assert inner["properties"].keys() - {"global"} == given.keys(), path
-    cluster = schema["properties"]["clusters"]["items"]
+        if path != "affinity":
+            assert inner["properties"].keys() - {"global"} == given.keys(), path
+    cluster = SCHEMA["properties"]["clusters"]["items"]
     for model, inner in {
         ClusterSettings: cluster,
         AclSettings: cluster["properties"]["acl"],
@@ -172,6 +240,14 @@ def test_the_schema_knows_every_value_and_no_other():
     }.items():
         assert inner["additionalProperties"] is False, model
         assert inner["properties"].keys() == model.model_fields.keys() - {"spark_tasks"}, model
+
+
+def test_settings_take_no_secret():
+    """They are in a ConfigMap, which more people read."""
+    _, of_chart, of_secret = SCHEMA["properties"]["settings"]["propertyNames"]["allOf"]
+    secrets = {variable for purpose in PURPOSES for variable in purpose.variables}
+    assert set(of_secret["not"]["enum"]) == {it for it in secrets if it.startswith("TIDEMARK_")}
+    assert set(of_chart["not"]["enum"]) <= SETTINGS
 
 
 @needs_helm
@@ -211,8 +287,44 @@ def test_resources_are_valid(values, version):
     resources = rendered(values, version)
     assert len(resources) > 10
     for resource in resources:
-        if resource["apiVersion"] not in OF_OPERATORS:
+        if resource["apiVersion"] != OF_PROMETHEUS:
             kubernetes_validate.validate(resource, version, strict=True)
+
+
+@cache
+def operator_schema(kind: str) -> dict[str, Any]:
+    """The schema that Prometheus' operator defines for a kind of resource."""
+    folder = go_tools.module(*OPERATOR) / "example" / "prometheus-operator-crd"
+    (file,) = folder.glob(f"monitoring.coreos.com_{kind.lower()}s.yaml")
+    (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
+    assert f"monitoring.coreos.com/{version['name']}" == OF_PROMETHEUS
+    return closed(version["schema"]["openAPIV3Schema"])
+
+
+def closed(schema: Any) -> Any:
+    """A schema that refuses unknown fields, which Kubernetes would drop without a word."""
+    if isinstance(schema, list):
+        return [closed(it) for it in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: closed(it) for name, it in schema.items()}
+    if "(?i)" in str(inner.get("pattern")):
+        del inner["pattern"]  # a flag that is not at the start is Go's
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        inner.setdefault("additionalProperties", False)
+    return inner
+
+
+@needs_helm
+@needs_go
+def test_resources_of_prometheus_operator_are_valid():
+    made = [it for it in rendered(MONITORED) if it["apiVersion"] == OF_PROMETHEUS]
+    assert {it["kind"] for it in made} == {"ServiceMonitor", "PrometheusRule"}
+    for resource in made:
+        schema = operator_schema(resource["kind"])
+        jsonschema.validate(resource, schema)
+        with pytest.raises(jsonschema.ValidationError, match="unknown"):
+            jsonschema.validate(resource | {"spec": resource["spec"] | {"unknown": 1}}, schema)
 
 
 @needs_helm
@@ -427,12 +539,12 @@ def test_prometheus_scrapes_the_board_with_a_token_of_the_secret():
 
 
 @needs_helm
-@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: apt-get install prometheus")
 def test_rendered_rules_are_valid(tmp_path):
     (rule,) = kinds(MONITORED, "PrometheusRule").values()
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump(rule["spec"]))
-    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    command = [installed("promtool"), "check", "rules", file]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     shipped = [
         one["alert"]
@@ -458,7 +570,10 @@ def test_dashboards_are_whole_and_found_by_the_sidecar():
     assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert made["data"].keys() == {path.name for path in GRAFANA}
     for path in GRAFANA:
-        assert json.loads(made["data"][path.name]) == json.loads(path.read_text())
+        text = path.read_text()
+        assert text.count(DEFAULT_BOARD) >= 1
+        own = text.replace(DEFAULT_BOARD, "https://tidemark.example.org")
+        assert json.loads(made["data"][path.name]) == json.loads(own)
 
 
 @needs_helm

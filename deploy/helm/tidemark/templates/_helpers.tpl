@@ -1,5 +1,8 @@
 {{- define "tidemark.name" -}}
-{{- printf "%s" .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]" .Release.Name) -}}
+{{- fail "a release has a name that begins with a letter, as names of Services do" -}}
+{{- end -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "tidemark.image" -}}
@@ -13,7 +16,7 @@
 {{/* Labels that select the pods of a component: (dict "root" $ "component" NAME). */}}
 {{- define "tidemark.selector" -}}
 app.kubernetes.io/name: tidemark
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
@@ -29,7 +32,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{/* What every pod has in addition to its containers: (dict "root" $ "containers" NAMES). Each container has
 folders of its own to write to; pods share no disk. */}}
 {{- define "tidemark.pod" -}}
-serviceAccountName: {{ include "tidemark.name" .root }}
+serviceAccountName: {{ include "tidemark.name" .root | quote }}
 automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}
@@ -77,7 +80,7 @@ volumes:
   {{- end }}
   {{- with .root.Values.secretFiles }}
   - name: secret-files
-    secret: {secretName: {{ . }}, defaultMode: 0440}
+    secret: {secretName: {{ . | quote }}, defaultMode: 0440}
   {{- end }}
 {{- end -}}
 
@@ -125,13 +128,13 @@ receivers have those that they write as ${NAME}. */}}
   "webserver" $dagster
   "board" (concat $catalog $objects $login $accounts) }}
 {{- range uniq (index $needed .name) }}
-- {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secret }}, key: {{ . }}, optional: true}}}
+- {name: {{ . | quote }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secret | quote }}, key: {{ . | quote }}, optional: true}}}
 {{- end }}
 {{- end -}}
 
 {{/* What every container has in addition to its command: (dict "root" $ "name" NAME "env" MORE). */}}
 {{- define "tidemark.container" -}}
-image: {{ include "tidemark.image" .root }}
+image: {{ include "tidemark.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
   allowPrivilegeEscalation: false
