@@ -7,7 +7,7 @@ STAMP := $(VENV)/.set-up
 ROOMY = $(shell [ "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deployment unit lint docs sbom soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
+.PHONY: help setup demo test test-deployment unit lint lint-style lint-types docs sbom soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ $(STAMP): requirements/lock.txt pyproject.toml
 demo: setup ## a real cluster with a workload, watched every minute; ARGS="--ticks 3 --no-ui"
 	@exec $(BIN)/tidemark demo $(ARGS)
 
+# Some environments forbid Python to write bytecode. Each process of tests then took 15 s more until
+# its first test, and every command that a test runs compiled Tidemark again.
+test test-deployment unit: export PYTHONDONTWRITEBYTECODE =
+
 test: setup ## all tests but those of deployments, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not deployment" $(ARGS)
 
@@ -31,14 +35,17 @@ test-deployment: setup ## PostgreSQL, an object store, a REST catalog and a Spar
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m deployment $(ARGS)
 
 unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
-	@# Bytecode of tests, which some environments forbid, saves each process 4 s.
 	@# Thousands of small files, 120 MB, go into memory where it has room: 6 s.
-	PYTHONDONTWRITEBYTECODE= TMPDIR=$(ROOMY) $(BIN)/python -m pytest -o tmp_path_retention_count=1 -n 2 --dist worksteal -m "not slow and not spark and not cluster and not kills and not wheel and not deployment" $(ARGS)
+	TMPDIR=$(ROOMY) $(BIN)/python -m pytest -o tmp_path_retention_count=1 -n 2 --dist worksteal -m "not slow and not spark and not cluster and not kills and not wheel and not deployment" $(ARGS)
 
-lint: setup ## ruff, import-linter and pyright
+lint: lint-types lint-style ## ruff, import-linter and pyright; -j 2 runs pyright beside the others
+
+lint-style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+
+lint-types: setup
 	$(BIN)/pyright
 
 sbom: setup ## the bill of materials, CycloneDX, into tidemark.cdx.json
