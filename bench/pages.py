@@ -117,6 +117,7 @@ def _pages(
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}"
     paths = ["/", "/groups", "/groups?q=billing&sort=-delay_ms", "/incidents", "/topics"]
     paths += [f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}", "/brokers", "/events"]
+    paths += [f"/broker?cluster={CLUSTER}&broker=broker-a&range={range}" for range in ("6h", "7d")]
     paths += ["/quality", *(f"{group}&range={range}" for range in ("1h", "24h", "7d", "30d"))]
     paths += [f"{group}&range=24h&at={then:%Y-%m-%dT%H:%M:%SZ}", "/metrics"]
     for path in paths:

@@ -119,6 +119,7 @@ OF_A_NAME: dict[str, Callable[[str], tuple[str, dict[str, str]]]] = {
     "no-range": lambda name: ("/group", {"cluster": CLUSTER, "group": name, "range": name}),
     "incident": lambda name: ("/incident", {"id": f"id{NAMES.index(name):03}"}),
     "no-incident": lambda name: ("/incident", {"id": name}),
+    "broker": lambda name: ("/broker", {"cluster": CLUSTER, "broker": name, "address": name}),
     "topics": lambda name: ("/topics", {"q": name}),
     "topic": lambda name: ("/topic", {"cluster": CLUSTER, "topic": name}),
     "unknown-parameter": lambda name: ("/events", {name or "x": name}),

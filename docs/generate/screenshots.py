@@ -61,6 +61,7 @@ def pages(written: scene.Scene) -> dict[str, str]:
         "incident": f"/incident?id={written.stalled}",
         "differing": f"/incident?id={written.differing}",
         "topic": f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}",
+        "broker": f"/broker?cluster={CLUSTER}&broker=broker-a",
         "events": "/events",
         "not-found": "/group?cluster=shop&group=nobody",
         "too-early": "/groups?at=2026-01-01T00:00:00Z",

@@ -26,6 +26,7 @@ PATHS = (
     *("/", "/groups", "/incidents", "/topics", "/brokers", "/events", "/quality"),
     f"/group?cluster={CLUSTER}&group={LONG}",
     f"/topic?cluster={CLUSTER}&topic={TOPIC}",
+    f"/broker?cluster={CLUSTER}&broker=broker-a",
 )
 WIDTHS = (1440, 1024, 390)
 

@@ -25,6 +25,7 @@ PATHS = (
     "/topics",
     f"/topic?cluster={CLUSTER}&topic=orders",
     "/brokers",
+    f"/broker?cluster={CLUSTER}&broker=broker-a",
     "/events",
     "/quality",
 )

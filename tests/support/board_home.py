@@ -139,6 +139,7 @@ def add_snapshots(
     groups: Mapping[datetime, Sequence[Mapping[str, Any]]],
     cluster: str = CLUSTER,
     queues: Sequence[Mapping[str, Any]] = (),
+    brokers: Sequence[Mapping[str, Any]] = BROKERS,
     **columns: Any,
 ) -> None:
     """Adds computed snapshots of a cluster in one commit a table, ``progress.snapshots`` last.
@@ -148,10 +149,11 @@ def add_snapshots(
         groups: rows of ``progress.groups`` by the instant of their snapshot.
         cluster: whose snapshots these are.
         queues: rows of ``progress.queues`` of each snapshot.
+        brokers: rows of ``raw.brokers`` of each snapshot.
         columns: columns of each row of ``raw.snapshots``.
     """
     pairs = [(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns)) for at in groups]
-    pairs += [(raw.BROKERS, rows_of(raw.BROKERS, at, BROKERS, cluster)) for at in groups]
+    pairs += [(raw.BROKERS, rows_of(raw.BROKERS, at, brokers, cluster)) for at in groups]
     pairs += [
         (progress.GROUPS, rows_of(progress.GROUPS, at, rows, cluster))
         for at, rows in groups.items()

@@ -53,6 +53,7 @@ from tidemark.board.middleware import (
     SegmentsMiddleware,
 )
 from tidemark.board.newest import age_seconds, is_fresh
+from tidemark.board.pages import broker as broker_page
 from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
@@ -277,8 +278,8 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
-        *(overview, groups_pages, group_page, incidents_pages, dead_letters_page, objectives_page),
-        *(runbooks, tables, quality, now, preferences),
+        *(overview, groups_pages, group_page, broker_page, incidents_pages, dead_letters_page),
+        *(objectives_page, runbooks, tables, quality, now, preferences),
     ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

@@ -361,7 +361,7 @@ def test_a_broker_that_did_not_respond_comes_first(client: TestClient, filled: L
     text = page(client, "/brokers")
     texts = [
         match.replace("<wbr>", "")
-        for match in re.findall(r'scope="row"[^>]*><bdi>(.*?)</bdi>', text)
+        for match in re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
     ]
     assert texts[0] == "broker-z" and "1 did not respond" in plain(text)
 

@@ -17,7 +17,7 @@ from tidemark.board.group_copies import COLUMNS, ERROR
 from tidemark.board.group_history import Series
 from tidemark.board.incident_rows import incident_rows
 from tidemark.board.pages.timeline import Entry, happened, of_notes
-from tidemark.board.pages.wording import milliseconds, number
+from tidemark.board.pages.wording import milliseconds, number, share, size
 from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import Bound, bound_of, marked
 from tidemark.lake.clocks import Window
@@ -147,6 +147,7 @@ def chart(
     unit: str = "number",
     marks: Sequence[Mark] = (),
     band: tuple[Sequence[float | None], Sequence[float | None]] | None = None,
+    top: float | None = None,
 ) -> Chart:
     """Return the chart of lines over a window.
 
@@ -155,9 +156,10 @@ def chart(
         window: the time axis.
         instants: of the values, in order.
         lines: the lines, which are interrupted where a value is None.
-        unit: ``number``, ``rate`` (a second) or ``ms``.
+        unit: ``number``, ``rate`` (a second), ``ms``, ``bytes`` or ``share``.
         marks: events on the same axis.
         band: least and largest value per instant, of the first line.
+        top: the end of the value axis; by the largest value without one.
     """
     text = _TEXTS[unit]
     known = [value for line in lines for value in line.values if value is not None]
@@ -165,7 +167,7 @@ def chart(
     # An error that is larger than all values would squash their line to the floor.
     errors = [value for value in (band[1] if band else ()) if value is not None]
     most = max(most, min(max(errors, default=0), most * LARGEST_ERROR))
-    top = _round_up_time(most) if unit == "ms" else _round_up(most)
+    top = top or (_round_up_time(most) if unit == "ms" else _round_up(most))
     axes = _Axes(window, top)
     x, y = axes.x, axes.y
     drawn = [(line, parts_of(instants, line.exact)) for line in lines]
@@ -232,7 +234,7 @@ def _rate(value: float | None) -> str:
     return f"{number(value, 1)}/s" if value is not None else number(value)
 
 
-_TEXTS = {"number": number, "ms": milliseconds, "rate": _rate}
+_TEXTS = {"number": number, "ms": milliseconds, "rate": _rate, "bytes": size, "share": share}
 
 
 def parts_of(

@@ -1,22 +1,20 @@
 """One group: its numbers, its past on one time axis, queues, members and capacity."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Response
 
-from tidemark.board.api.group import group_details, window_of
+from tidemark.board.api.group import group_details
 from tidemark.board.forecasts import forecasts
 from tidemark.board.last_known import LAST_KNOWN, with_last_known
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
-from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.layout import ThePage
+from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.why import owned_queues, why_of_group
-from tidemark.board.pages.wording import iso
 from tidemark.board.responses import ProblemError
 from tidemark.lake.bounds import MARKS
-from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.model.consumers import AssignmentState
 from tidemark.rocketmq.allocation import STRATEGIES
 from tidemark.rocketmq.names import DLQ_PREFIX, OWN_TOPICS
@@ -58,30 +56,18 @@ USUAL_FACTS = {
 }
 """Columns that are shown where they are known and not as usual."""
 
-RANGES = {
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "24h": timedelta(days=1),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-    "90d": timedelta(days=90),
-}
-
 
 @router.get("/group")
 def group(
     page: ThePage,
     cluster: str,
     group: str,
+    axis: Annotated[TimeAxis, Depends(time_axis("1h"))],
     topic: str = "",
-    range: Annotated[str, Query()] = "",
-    from_: Annotated[str, Query(alias="from")] = "",
-    to: str = "",
 ) -> Response:
     """Show one group over a range that ends now, or from an instant to another."""
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
-    window = _window(page, cluster, range, from_, to)
     details = with_last_known(page.view, page.rows, group_details(page.rows, cluster, group))
     topics = _by_lag(details["topics"])
     # A group has no offsets on its own dead-letter topic, where links about it lead.
@@ -91,7 +77,7 @@ def group(
     if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
     past = GroupCharts(
-        page.view, page.rows, window, cluster, group, chosen, page.trends.changes, page.words
+        page.view, page.rows, axis.window, cluster, group, chosen, page.trends.changes, page.words
     )
     of_topic = [row for row in details["queues"] if row["topic"] == chosen]
     held = [row for row in details["assignments"] if row["topic"] == chosen]
@@ -112,9 +98,7 @@ def group(
         forecasts=forecasts(page.trends.of(cluster, group, chosen), "lag", "loss_in_seconds"),
         queue_columns=QUEUE_COLUMNS,
         topic=chosen,
-        range="" if from_ else range or "1h",
-        ranges=tuple(RANGES),
-        part={"from": iso(window.start), "to": to and iso(window.end)} if from_ else {},
+        axis=axis,
         charts=past.charts,
         marks=past.marks,
         heat=[(row, _heat(row)) for row in of_topic],
@@ -156,19 +140,6 @@ def _capacity(rows: list[dict[str, Any]], of_group: Mapping[str, Any]) -> dict[s
     online = of_group["clients"] or 0
     drained = [item | marks for item in row["drain_by_clients"] or () if item["clients"] > online]
     return row | {"drain_by_clients": drained}
-
-
-def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Window:
-    if start:
-        if range:
-            raise ProblemError(400, "range: it does not go with from and to")
-        return window_of(start, end or page.at)
-    if end:
-        raise ProblemError(400, "to: it needs from")
-    if (range or "1h") not in RANGES:
-        raise ProblemError(400, f"range={range!r}: it is one of {', '.join(RANGES)}")
-    last = page.instant or max(page.rows.at[cluster], datetime.now(UTC))
-    return Window(last - RANGES[range or "1h"], last + MICROSECOND)
 
 
 def _by_lag(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ ENGLISH = {
     "newest_at": "newest",
     "oldest_at": "oldest",
     "timing_messages": "delayed messages",
-    "dispatch_behind_bytes": "bytes not dispatched",
+    "dispatch_behind_bytes": "not dispatched",
     "producer_group": "producer group",
     "last_seen_at": "last seen",
     "connected_to": "connected to",

@@ -2,20 +2,22 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow.compute as pc
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.api.events import event_rows
 from tidemark.board.forecasts import forecasts
-from tidemark.board.group_history import series
+from tidemark.board.group_history import series, step_for
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.last_known import with_last_known_offsets
 from tidemark.board.newest import until
-from tidemark.board.pages.charts import Chart, Line, chart, marks_of
+from tidemark.board.pages.broker import disk_state, has_responded
+from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
+from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having
 from tidemark.board.producer_rows import producer_rows
@@ -39,12 +41,6 @@ WITH_TREND = 100
 
 SPANS = (1, 6, 24, 24 * 7, 24 * 30)
 """Hours that the page of events offers."""
-
-PRODUCED_WITHIN = timedelta(hours=6)
-"""Time of the chart of a topic; without a step, so every observation is a point."""
-
-DISK_WARNS, DISK_BAD = 0.75, 0.85
-"""Shares of a full disk: RocketMQ deletes early above 0.75 and refuses messages above 0.9."""
 
 OF_USERS = (TopicKind.NORMAL, TopicKind.LMQ, None)
 """Kinds of topics that people made; None where no broker reports one."""
@@ -91,7 +87,12 @@ def _written(page: Page, row: dict[str, Any]) -> Sparkline | None:
 
 
 @router.get("/topic")
-def topic(page: ThePage, cluster: str, topic: str) -> Response:
+def topic(
+    page: ThePage,
+    cluster: str,
+    topic: str,
+    axis: Annotated[TimeAxis, Depends(time_axis("6h", longest="30d"))],
+) -> Response:
     """Show a topic: its queues, and the groups that consume it."""
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
@@ -112,10 +113,13 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
         for row in details["queues"]
     ]
     producers = producer_rows(page.view, page.rows, cluster, topic)
+    drawn, marks = _produced(page, axis.window, cluster, topic)
     return page.render(
         "topic.html",
         **details | {"groups": groups, "queues": queues},
-        drawn=_produced(page, cluster, topic),
+        axis=axis,
+        drawn=drawn,
+        marks=marks,
         producers=producers and producers[:MOST],
         producer_count=len(producers or ()),
     )
@@ -133,17 +137,20 @@ def _rates(page: Page, cluster: str, topic: str) -> dict[tuple[str, int], float]
     }
 
 
-def _produced(page: Page, cluster: str, topic: str) -> Chart:
-    """Return the chart of the messages written to a topic over the last hours."""
-    window = Window(page.end - PRODUCED_WITHIN, page.end + MICROSECOND)
+def _produced(page: Page, window: Window, cluster: str, topic: str) -> tuple[Chart, list[Mark]]:
+    """Return the chart of the messages written to a topic, and the marks of its time axis."""
     names = ("produce_tps", "complete")
     of_topic = {"cluster": cluster, "topic": topic}
     rows = page.view.rows_between(progress.TOPICS, window, of_topic, ("cluster", *names))
-    past = series(until(rows, page.rows.at), "observed_at", names, None)
-    values = past.last["produce_tps"]
+    rows = until(rows, page.rows.at)
+    rows = rows.append_column("partial", pc.invert(rows["complete"]))
+    step = step_for(window, rows.num_rows)
+    past = series(rows, "observed_at", ("produce_tps", "partial"), step)
+    values = past.maximum["produce_tps"]
+    # A point of several observations is a bound where one of them is.
     bounds = [
-        bound_of("produce_tps", {"produce_tps": value, "complete": complete})
-        for value, complete in zip(values, past.last["complete"], strict=True)
+        bound_of("produce_tps", {"produce_tps": value, "complete": not partial})
+        for value, partial in zip(values, past.maximum["partial"], strict=True)
     ]
     lines = [Line(name="produce_tps", values=values, kind="a", bounds=bounds)]
 
@@ -162,7 +169,7 @@ def _produced(page: Page, cluster: str, topic: str) -> Chart:
         words,
         {"topic": topic},
     )
-    return chart("Rates", window, past.instants, lines, "rate", marks)
+    return chart("Rates", window, past.instants, lines, "rate", marks), marks
 
 
 @router.get("/brokers")
@@ -171,12 +178,12 @@ def brokers(page: ThePage) -> Response:
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
     rows = [
         row
-        | {"disk": _disk(row), "sparks": _trends(page, row)}
+        | {"disk": disk_state(row), "is_up": has_responded(row), "sparks": _trends(page, row)}
         | {"forecasts": forecasts(_points(page, row), "disk_ratio")}
         for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     ]
-    rows.sort(key=lambda row: row["version"] is not None or row["role"] is not None)
-    unresponsive = sum(row["version"] is None and row["role"] is None for row in rows)
+    rows.sort(key=lambda row: row["is_up"])
+    unresponsive = sum(not row["is_up"] for row in rows)
     slaves = [row for row in rows if row["broker_id"]]
     return page.render(
         "brokers.html",
@@ -195,12 +202,6 @@ def _trends(page: Page, row: dict[str, Any]) -> dict[str, Sparkline | None]:
 
 def _points(page: Page, row: dict[str, Any]) -> list[dict[str, Any]]:
     return page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
-
-
-def _disk(row: dict[str, Any]) -> str:
-    """Return how full a disk is: ``bad``, ``warn``, or empty where it has room or is unknown."""
-    share = row["disk_ratio"] or 0
-    return "bad" if share >= DISK_BAD else "warn" if share >= DISK_WARNS else ""
 
 
 @router.get("/events")

@@ -108,6 +108,7 @@ def of_incidents(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
                     cluster=row["cluster"],
                     group=about.get("consumer_group"),
                     topic=about.get("topic"),
+                    broker=None if about.get("consumer_group") else about.get("broker"),
                 )
             )
     return incidents

@@ -30,6 +30,9 @@ CHINESE: dict[str, str] = {
 
 UNKNOWN = "–"
 
+SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+"""Units of bytes, each 1,024 times the one before."""
+
 PIECE = 24
 """Characters of a name without a separator that stand in one line at least."""
 
@@ -122,6 +125,20 @@ def milliseconds(value: float | None) -> str:
     return duration(None if value is None else value / 1000)
 
 
+def share(value: float | None) -> str:
+    """Return ``41%``; a dash for unknown."""
+    return UNKNOWN if value is None or not math.isfinite(value) else f"{value:.0%}"
+
+
+def size(value: float | None) -> str:
+    """Return a number of bytes as ``512 B`` or ``1.5 MiB``; a dash for unknown."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    unit = next((unit for unit in SIZES if abs(value) < 1024 ** (SIZES.index(unit) + 1)), SIZES[-1])
+    scaled = value / 1024 ** SIZES.index(unit)
+    return f"{scaled:.1f}".removesuffix(".0") + f" {unit}"
+
+
 def instant(value: datetime | None) -> str:
     """Return ``2026-11-19 08:00:00``, in UTC."""
     return UNKNOWN if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -187,7 +204,9 @@ def _plain(name: str, value: Any) -> str:
         if name.endswith("_seconds"):
             return duration(value)
         if name.endswith("_ratio"):
-            return f"{value:.0%}"
+            return share(value)
+        if name.endswith("_bytes"):
+            return size(value)
         return str(value) if name.endswith("_id") else number(value, 2 if "tps" in name else 0)
     if isinstance(value, list):
         return ", ".join(map(str, value))

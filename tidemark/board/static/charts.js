@@ -24,7 +24,14 @@
     return "";
   };
   const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: Math.abs(value) < 1000 ? 1 : 0 });
-  const texts = { ms: duration, number, rate: (value) => `${number(value)}/s` };
+  const share = (value) => `${Math.round(value * 100)}%`;
+  const sizes = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const size = (value) => {
+    let place = 0;
+    while (Math.abs(value) >= 1024 && place < sizes.length - 1) { value /= 1024; place += 1; }
+    return `${Number(value.toFixed(1))} ${sizes[place]}`;
+  };
+  const texts = { ms: duration, number, bytes: size, share, rate: (value) => `${number(value)}/s` };
 
   const isolated = (u, series) => {
     const values = u.data[series];
