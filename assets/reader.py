@@ -15,7 +15,7 @@ from expectations.quarantine import split
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
 from spark.session.configuration import MANY_ROWS
-from spark.tuning import inside, is_before, stored_in
+from spark.tuning import as_read, inside, is_before, stored_in
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
@@ -40,9 +40,8 @@ COMPUTED_ON = (
 
 def read_windows(session: SparkSession, table: Table, *windows: Window) -> DataFrame:
     """Read the rows of a table in any of at least one window."""
-    return session.table(table.name).where(
-        reduce(or_, (stored_in(window, table.instant) for window in windows))
-    )
+    of_windows = reduce(or_, (stored_in(window, table.instant) for window in windows))
+    return as_read(session.table(table.name).where(of_windows))
 
 
 def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame:
@@ -51,7 +50,8 @@ def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame
     Files are picked by whole hours, so that Spark runs the same compiled code at every tick.
     """
     of_hours = stored_in(window.whole_hours(), table.instant)
-    return session.table(table.name).where(of_hours).where(inside(window, table.instant))
+    rows = session.table(table.name).where(of_hours).where(inside(window, table.instant))
+    return as_read(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +267,7 @@ class Reader:
         return self.only(progress.QUEUES, ids) if ids else None
 
     def _frame(self, rows: Iterable[Any], schema: str) -> DataFrame:
-        return self.session.createDataFrame(list(rows), schema)
+        return as_read(self.session.createDataFrame(list(rows), schema))
 
     def _split(
         self, frames: Mapping[str, DataFrame], unique: Collection[str] = ()

@@ -12,6 +12,7 @@ from spark.alerts.evaluation import EvaluatedRule, evaluate, evaluate_subjects, 
 from spark.alerts.group_features import GROUP_FEATURES, HISTORY, NO_OUTAGE, Outages, compares_growth
 from spark.alerts.sources import SOURCES
 from spark.session.configuration import SparkResource
+from spark.tuning import as_read
 from tidemark.alerting.incidents.incident import Alert, Evaluation, Incident
 from tidemark.alerting.incidents.inhibition import HIDDEN
 from tidemark.alerting.incidents.life_cycle import PIPELINE_KINDS, advance, is_current
@@ -96,7 +97,7 @@ def read_rows(
 def _rows_of(session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]) -> DataFrame:
     """Read the rows of a table that belong to given snapshots, which are in order of time."""
     if not snapshots:
-        return session.table(table.name).where(F.lit(False))
+        return as_read(session.table(table.name).where(F.lit(False)))
     rows = read_hours(session, table, history.window_of(snapshots))
     ids = [snapshot.snapshot_id for snapshot in snapshots]
     return rows.where(F.col("snapshot_id").isin(ids))
@@ -196,7 +197,9 @@ def _outcomes(
     evaluated = [rule for rule in rules if rule.name in set(names)]
     outages = outages_before(known, evaluated, window)
     rows = read_rows(session, lake, evaluated, window, known, outages)
-    frame = evaluate_subjects(evaluated, rows, window, session.createDataFrame(wanted), outages)
+    frame = evaluate_subjects(
+        evaluated, rows, window, as_read(session.createDataFrame(wanted)), outages
+    )
     return {
         (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
         for row in frame.toArrow().to_pylist()

@@ -5,6 +5,7 @@ reason, and ``docs/adr/0016-warm-engine.md`` the profile behind most of them. Wi
 phrases the rows stay the same, and only the time changes.
 """
 
+from contextvars import ContextVar
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
@@ -27,6 +28,21 @@ _RANKS = 1 << 15
 
 # Where rows are, and by what they are sorted.
 
+IN_ONE_PART: ContextVar[bool] = ContextVar("in_one_part", default=False)
+"""Whether a query has few rows, which one task computes; `SparkResource.session_for` sets it.
+
+Spark starts a stage for each exchange and a job for each broadcast, however few rows they have.
+Rows that are read into one partition need no exchange before joins and windows, and no broadcast.
+"""
+
+
+def as_read(rows: DataFrame) -> DataFrame:
+    """Return rows of a table, few ones in one partition.
+
+    A scan of one file has one partition too, and Spark exchanges its rows all the same.
+    """
+    return rows.coalesce(1) if IN_ONE_PART.get() else rows
+
 
 def by_queue(rows: DataFrame) -> DataFrame:
     """Bring all rows of a queue into one partition.
@@ -34,7 +50,12 @@ def by_queue(rows: DataFrame) -> DataFrame:
     Spark keeps them there for every window and join whose key holds these columns; otherwise it
     exchanges all rows once more for each.
     """
-    return rows.repartition("broker", "topic", "queue_id")
+    return rows if IN_ONE_PART.get() else rows.repartition("broker", "topic", "queue_id")
+
+
+def small(rows: DataFrame) -> DataFrame:
+    """Return the small side of a join, which leaves the rows of the other side where they are."""
+    return hashed(rows) if IN_ONE_PART.get() else F.broadcast(rows)
 
 
 def hashed(rows: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ from spark.alerts.group_features import (
 )
 from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
 from spark.columns import matches, with_new
-from spark.tuning import inside
+from spark.tuning import inside, small
 from tidemark.lake.bounds import bound_in_sql
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
@@ -210,7 +210,7 @@ def evaluate_subjects(
         ``holds`` is NULL where the outcome is unknown.
     """
     frame = _evaluated(rules, rows, window, outages, lambda outcome: outcome.isNotNull())
-    return frame.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
+    return frame.join(small(subjects), ["rule", "subject"], "left_semi").select(
         "snapshot_id", "rule", "subject", "holds"
     )
 

@@ -17,6 +17,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import with_new
+from spark.tuning import small
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
@@ -323,7 +324,7 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
         .where(same_time & day.between(1, FORMER_DAYS))
         .groupBy("snapshot_id", *_TOPIC, "tps")
         .agg(F.when(F.count_distinct(day) >= LEAST_DAYS, usual).alias("usual_tps"))
-        .join(F.broadcast(started), on="snapshot_id", how="left")
+        .join(small(started), on="snapshot_id", how="left")
         .select(
             "snapshot_id",
             *_TOPIC,

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import with_new
+from spark.tuning import small
 from tidemark.lake.schema import Table
 from tidemark.lake.tables.progress import GROUPS, TOPICS
 from tidemark.lake.tables.raw import BROKERS, SNAPSHOTS
@@ -62,7 +63,7 @@ def with_unreachable(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
         ).alias("requested")
     )
     not_read = F.transform(F.filter("requested", _is_not_read), lambda broker: broker["address"])
-    return snapshots.join(F.broadcast(requested), on="snapshot_id", how="left").transform(
+    return snapshots.join(small(requested), on="snapshot_id", how="left").transform(
         with_new, unreachable=F.array_sort(not_read)
     )
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import Added, column, reaching_back, with_new, with_replaced
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, is_of_users
-from spark.tuning import inside
+from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -252,7 +252,7 @@ def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
     )
     return (
         routes.join(
-            F.broadcast(subscribed),
+            small(subscribed),
             on=["snapshot_id", "topic"],
             how="inner",
         )

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import with_new
+from spark.tuning import as_read, small
 from tidemark.lake.bounds import certain
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables.progress import BASELINE_MEASURES, BASELINES
@@ -50,14 +51,14 @@ def baselines(groups: DataFrame, hours: Window) -> DataFrame:
         for week in range(1, WEEKS + 1)
         for around in range(-AROUND, AROUND + 1)
     ]
-    compared = groups.sparkSession.createDataFrame(
-        sources, "source bigint, number bigint, week int"
+    compared = as_read(
+        groups.sparkSession.createDataFrame(sources, "source bigint, number bigint, week int")
     )
     source = F.floor(F.unix_seconds("observed_at") / 3600)
     known = [F.when(F.expr(certain(name)), F.col(name)).alias(name) for name in BASELINE_MEASURES]
     by_week = (
         groups.select(*_SUBJECT, source.alias("source"), *known)
-        .join(F.broadcast(compared), "source")
+        .join(small(compared), "source")
         .groupBy("number", "week", *_SUBJECT)
         .agg(*map(_of_week, BASELINE_MEASURES))
     )

@@ -12,7 +12,7 @@ from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, 
 from spark.progress.consume_modes import is_lite
 from spark.progress.keys import is_topic_of_users
 from spark.progress.timeline import without_skew
-from spark.tuning import hashed
+from spark.tuning import hashed, small
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
@@ -80,8 +80,8 @@ def with_evidence(
             _at_begin(frame, key, columns), on=["previous_snapshot_id", *key], how="left"
         )
     return (
-        compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left")
-        .join(F.broadcast(masters), on=["previous_snapshot_id", "broker"], how="left")
+        compared.join(small(boots), on=["snapshot_id", "broker"], how="left")
+        .join(small(masters), on=["previous_snapshot_id", "broker"], how="left")
         .join(
             _delivered(stats), on=["snapshot_id", "broker", "consumer_group", "topic"], how="left"
         )
@@ -142,7 +142,7 @@ def topic_events(
         they were before, where the later snapshot does not have them, as of queues without a
         commit.
     """
-    seen = F.broadcast(steps.where(~F.col("down")))
+    seen = small(steps.where(~F.col("down")))
     now = topics.select("snapshot_id", "broker", "topic", F.col("read_queues").alias("now"))
     before = topics.select(
         F.col("snapshot_id").alias("previous_snapshot_id"),
@@ -167,7 +167,7 @@ def topic_events(
     is_now = F.col("stored_in") == F.col("snapshot_id")
     left = F.when(is_of_step & is_lost, F.col("stored"))
     frame = (
-        stored.join(F.broadcast(shrunk), on=["broker", "topic"], how="right")
+        stored.join(small(shrunk), on=["broker", "topic"], how="right")
         .groupBy(*key, "queue_id")
         .agg(F.max_by(left, F.when(left.isNotNull(), is_now.cast("int"))).alias("left"))
         .groupBy(*key)
@@ -278,7 +278,7 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     rows = Compared.to(queues, client_key=F.coalesce("client_id", F.lit("")))
     state = ("consumer_offset", "max_offset", "min_offset", "lost", "offset_store")
     now = F.struct(*state, "previous_consumer_offset", "previous_max_offset")
-    steps = F.broadcast(steps)
+    steps = small(steps)
     later = rows.select("snapshot_id", *KEY, *Compared.named(now=now)).join(
         steps.select("snapshot_id", "broker"), on=["snapshot_id", "broker"]
     )

@@ -8,7 +8,7 @@ from spark.columns import SNAPSHOT, Added, at_least_zero, column, with_new, with
 from spark.progress.consume_modes import POP, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC, GROUP_TOPIC_HISTORY
 from spark.progress.throughput import RATES, drain_seconds
-from spark.tuning import KEY_HASH, largest_of_first_rank, least_struct, with_key_hash
+from spark.tuning import KEY_HASH, largest_of_first_rank, least_struct, small, with_key_hash
 from tidemark.model.queues import DelaySource
 from tidemark.settings.sections import OBSERVATIONS
 
@@ -151,7 +151,7 @@ def without_leftover_commits(queues: DataFrame, members: DataFrame) -> DataFrame
     broadcasting = models.where(F.col("model") == "BROADCASTING").select(
         *GROUP_ID, F.lit("broker").alias("offset_store")
     )
-    return queues.join(F.broadcast(broadcasting), on=[*GROUP_ID, "offset_store"], how="left_anti")
+    return queues.join(small(broadcasting), on=[*GROUP_ID, "offset_store"], how="left_anti")
 
 
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")

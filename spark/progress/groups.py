@@ -39,7 +39,7 @@ from spark.progress.unknown_queues import (
     queues_with_invalid_rows_only,
     unreachable_messages,
 )
-from spark.tuning import inside
+from spark.tuning import inside, resolved, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -199,15 +199,17 @@ def groups(
         .transform(with_acknowledgements, evidence.throughput)
         .transform(with_inflight, raw.clients.where(inside(window)), brokers, witnesses)
         .transform(_with_other_topics)
+        .transform(resolved)
         .join(about_groups, on=list(GROUP_ID), how="left")
-        .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")
-        .join(F.broadcast(consumed_beyond), on=list(GROUP_TOPIC_ID), how="left")
+        .join(small(beyond), on=["snapshot_id", "topic"], how="left")
+        .join(small(consumed_beyond), on=list(GROUP_TOPIC_ID), how="left")
         .join(
-            F.broadcast(_coverage(raw.snapshots, topics, brokers, configured)),
+            small(_coverage(raw.snapshots, topics, brokers, configured)),
             on="snapshot_id",
             how="left",
         )
         .select(*_observation_columns(_completeness() | _membership()))
+        .transform(resolved)
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
         .select(*OF_ONE_OBSERVATION)
     )
@@ -219,7 +221,7 @@ def _without_client_files(raw: RawFrames) -> DataFrame:
     With them, every group in a file would be unknown at an instant without a snapshot of brokers.
     """
     files = raw.snapshots.where(F.col("source").isin(*WITHOUT_QUEUES)).select("snapshot_id")
-    return raw.consumer_offsets.join(F.broadcast(files), on="snapshot_id", how="left_anti")
+    return raw.consumer_offsets.join(small(files), on="snapshot_id", how="left_anti")
 
 
 def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:

@@ -38,7 +38,7 @@ from spark.progress.queue_progress import (
     QueuesOfGroup,
     queue_progress,
 )
-from spark.tuning import inside
+from spark.tuning import inside, resolved, small
 from tidemark.lake.clocks import Window
 from tidemark.model.health import Health, HealthReason
 from tidemark.rocketmq.names import RETRY_PREFIX
@@ -267,11 +267,13 @@ def with_health(
     )
     progress = queue_progress(queues, client_queues, counting, is_standing(threshold))
     return (
-        groups.unionByName(before, allowMissingColumns=True)
-        .join(F.broadcast(numbers.select(*_track_columns())), "snapshot_id", "left")
+        resolved(groups)
+        .unionByName(before, allowMissingColumns=True)
+        .join(small(numbers.select(*_track_columns())), "snapshot_id", "left")
         .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
         .transform(group_progress)
         .where(inside(window))
+        .transform(resolved)
         .transform(
             Judged.to,
             first=F.get(GroupHistory.known, F.lit(0)),

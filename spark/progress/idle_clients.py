@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID, is_of_users
-from spark.tuning import inside
+from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -51,7 +51,7 @@ def idle_clients(
         .where(reported)
         .transform(with_new, topic=F.explode(F.array_distinct("subscriptions.topic")))
         .where(is_of_users(system_topics) & ~retry)
-        .join(F.broadcast(of_topics), on=list(GROUP_TOPIC_ID), how="left")
+        .join(small(of_topics), on=list(GROUP_TOPIC_ID), how="left")
         .transform(
             with_new,
             queues=F.coalesce("assigned", F.lit(0)),

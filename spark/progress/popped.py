@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from spark.columns import Added, at_least_zero, column, unknown_of, with_new, with_replaced
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
+from spark.tuning import small
 from tidemark.lake.tables import progress
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
@@ -93,8 +94,8 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
         with_new(
             groups, counted_at=F.when(is_lite(F.col("topic")), parent).otherwise(F.col("topic"))
         )
-        .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
-        .join(F.broadcast(of_retries), on=list(GROUP_ID), how="left")
+        .join(small(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
+        .join(small(of_retries), on=list(GROUP_ID), how="left")
     )
     return with_new(
         frame,
@@ -139,7 +140,7 @@ def with_inflight(
         (measured, F.lit(Witness.BROKER_METRICS.value)),
     )
     witnessed = with_new(
-        rows.join(F.broadcast(members), on=list(GROUP_ID), how="left"),
+        rows.join(small(members), on=list(GROUP_ID), how="left"),
         inflight_witness=Witnessed.witnessed,
     )
     return with_replaced(
@@ -153,7 +154,7 @@ def _joined(groups: DataFrame, frame: DataFrame | None, name: str) -> DataFrame:
     """Join a witness's number by group and topic; without a witness it is NULL."""
     if frame is None:
         return Witnessed.to(groups, **{name: Witnessed.unknown()[name]})
-    return groups.join(F.broadcast(frame), on=list(GROUP_TOPIC_ID), how="left")
+    return groups.join(small(frame), on=list(GROUP_TOPIC_ID), how="left")
 
 
 def _witnessed_by_endpoints(metrics: DataFrame | None) -> DataFrame | None:
@@ -178,7 +179,7 @@ def _with_responding_endpoints(
     with_unreachable = unreachable.select(
         "snapshot_id", F.lit(True).alias("is_unreachable")
     ).distinct()
-    frame = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
+    frame = groups.join(small(with_unreachable), on="snapshot_id", how="left")
     return Witnessed.to(frame, all_endpoints=F.col("is_unreachable").isNull())
 
 

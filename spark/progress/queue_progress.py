@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, column
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
+from spark.tuning import small
 from tidemark.model.health import CacheLimit
 
 LIMIT_TYPE = "struct<kind:string,amount:bigint,limit:bigint>"
@@ -152,7 +153,7 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
     stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
     is_latest = Counting.ago == 0
     return (
-        queues.join(F.broadcast(counting), on="snapshot_id")
+        queues.join(small(counting), on="snapshot_id")
         .groupBy(*CONSUMED_QUEUE, Counting.counts_for.alias("snapshot_id"))
         .agg(
             *(F.max(F.when(is_latest, F.col(name))).alias(name) for name in LATEST),
@@ -194,7 +195,7 @@ def _with_cache(
     is_owned = ~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull()
     cache = (
         client_queues.where(is_owned)
-        .join(F.broadcast(counting), on="snapshot_id")
+        .join(small(counting), on="snapshot_id")
         .groupBy(Counting.counts_for.alias("snapshot_id"), *keys)
         .agg(*QueueHistory.named(cache=F.max(report).cast(_CACHE)))
     )

@@ -53,7 +53,7 @@ from spark.progress.timeline import (
     without_skew,
 )
 from spark.progress.unknown_queues import SNAPSHOT_QUEUE, unreachable_queues
-from spark.tuning import KEY_HASH, by_queue, hashed, inside, resolved
+from spark.tuning import KEY_HASH, by_queue, hashed, inside, resolved, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -197,17 +197,17 @@ def queues(
     )
     consumers = read.where(inside(window) & is_of_users(system_topics)).select(*_consumer_columns())
     beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
-    reachable = consumers.join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
+    reachable = consumers.join(small(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
     signs = signs_of_modes(
         raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats, earlier
     )
     joined = (
         _with_queues(reachable, written, window, nearest)
-        .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
-        .join(F.broadcast(signs), on=list(GROUP_TOPIC_HISTORY), how="left")
-        .join(F.broadcast(_orderly_groups(raw, window)), on=list(GROUP_ID), how="left")
+        .join(small(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+        .join(small(signs), on=list(GROUP_TOPIC_HISTORY), how="left")
+        .join(small(_orderly_groups(raw, window)), on=list(GROUP_ID), how="left")
         .join(
-            F.broadcast(_with_priorities(raw.topics.where(inside(window)))),
+            small(_with_priorities(raw.topics.where(inside(window)))),
             on=["snapshot_id", "broker", "topic"],
             how="left",
         )
@@ -330,7 +330,7 @@ def _with_queues(
         *(*QUEUE_ID, *_QUEUE_COLUMNS),
     )
     of_files = Reading.read_from == SnapshotSource.LOCAL_OFFSETS
-    placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
+    placed = consumers.join(small(nearest), on=["snapshot_id", "broker"], how="left")
     return (
         with_new(placed, compared_id=F.coalesce("nearest_id", "snapshot_id"))
         .join(hashed(ends), on=["compared_id", *QUEUE_ID], how="left")

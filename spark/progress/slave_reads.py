@@ -17,7 +17,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, column, milliseconds, unknown_of, with_new
-from spark.tuning import inside
+from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.model.queues import EventKind
@@ -76,7 +76,7 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
         F.min(F.when(F.col("readable_lag") > 0, F.coalesce("pull_at", "consumer_at"))).alias("at")
     )
     return (
-        served.join(F.broadcast(_masters(brokers)), on=["snapshot_id", "broker"], how="left")
+        served.join(small(_masters(brokers)), on=["snapshot_id", "broker"], how="left")
         .join(waiting, on=list(READER), how="left")
         .transform(SlaveRead.to, behind_ms=milliseconds(F.col("at"), F.col("observed_at")))
         .transform(SlaveRead.to, behind_bytes=_behind_bytes())

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, Advance, column, milliseconds, steady_sum, with_new
 from spark.progress.slave_reads import SlaveRead, slave_reads
-from spark.tuning import inside
+from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.planning.observation_steps import STATS_WINDOWS
@@ -239,7 +239,7 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     )
     choices = tuple(Choice.types())
     observed = (
-        offsets.join(F.broadcast(marks), on=["snapshot_id", "broker"], how="inner")
+        offsets.join(small(marks), on=["snapshot_id", "broker"], how="inner")
         .groupBy("ends_in", *COUNTER, *QUEUE)
         .agg(
             F.max("share").alias("share"),

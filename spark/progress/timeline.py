@@ -12,7 +12,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import QUEUE, Added, column, with_new
-from spark.tuning import FEW_OFFSETS, KEY_HASH, inside, is_before, with_key_hash
+from spark.tuning import FEW_OFFSETS, KEY_HASH, inside, is_before, small, with_key_hash
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
@@ -38,7 +38,7 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
         none = F.lit(None).cast("bigint")
         return with_new(rows, source=F.lit(SnapshotSource.REMOTE), staleness_ms=none)
     stated = sources.select("snapshot_id", F.col("source").alias("stated_source"), "staleness_ms")
-    frame = rows.join(F.broadcast(stated), on="snapshot_id", how="left")
+    frame = rows.join(small(stated), on="snapshot_id", how="left")
     return with_new(frame, source=F.coalesce("stated_source", F.lit(SnapshotSource.REMOTE)))
 
 
@@ -52,7 +52,7 @@ def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
     """
     clocks = brokers.where(F.col("clock_skew_ms").isNotNull()).groupBy("snapshot_id", "broker")
     skews = clocks.agg(F.min_by("clock_skew_ms", "broker_id").alias("clock_skew_ms"))
-    frame = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
+    frame = queue_offsets.join(small(skews), on=["snapshot_id", "broker"], how="left")
     ours = without_skew(F.col("newest_stored_at"), F.col("clock_skew_ms"))
     others = [name for name in raw.QUEUE_OFFSETS.column_names if name != "newest_stored_at"]
     return frame.select(*others, ours.alias("newest_stored_at"))
@@ -212,7 +212,7 @@ def steps(
     grown = seen.select(*RUN, *Steps.named(step=F.struct(*_STEP)))
     if history is None:
         return grown
-    offsets = F.broadcast(_offsets_to_date(queue_offsets, consumer_offsets, window))
+    offsets = small(_offsets_to_date(queue_offsets, consumer_offsets, window))
     return grown.unionByName(_steps_of_offsets(history, offsets))
 
 
@@ -239,7 +239,7 @@ def _offsets_to_date(
         *OldOffsets.named(since=F.max(at)),
         F.collect_set("min_offset").alias("readable"),
     )
-    old = consumer_offsets.join(F.broadcast(last), on=list(QUEUE)).where(
+    old = consumer_offsets.join(small(last), on=list(QUEUE)).where(
         F.least("consumer_offset", "pull_offset") < F.col("last")
     )
     of_consumers = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))

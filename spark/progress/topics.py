@@ -27,7 +27,7 @@ from spark.progress.keys import is_topic_of_users
 from spark.progress.queues import RawFrames
 from spark.progress.throughput import rate
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source
-from spark.tuning import KEY_HASH, inside, with_key_hash
+from spark.tuning import KEY_HASH, inside, resolved, small, with_key_hash
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
@@ -115,9 +115,10 @@ def topics(
         .unionByName(of_groups, allowMissingColumns=True)
         .unionByName(_on_unreachable_brokers(raw.topics, unreachable), allowMissingColumns=True)
         .unionByName(_quarantined(listed, measured, window), allowMissingColumns=True)
+        .transform(resolved)
         .groupBy("snapshot_id", "topic")
         .agg(*_sums())
-        .join(F.broadcast(snapshots), on="snapshot_id")
+        .join(small(snapshots), on="snapshot_id")
         .where(is_topic_of_users(system_topics) & ~F.col("kind").eqNullSafe(names.TopicKind.SYSTEM))
         .transform(_with_timing, metrics)
         .select(*progress.TOPICS.column_names)
@@ -191,13 +192,13 @@ def _queues_of_groups(
     readers = read.where(inside(window)).select(*QUEUE, *reader)
     grown = steps(ends, before, readers, window)
     rows = observations(read, window).where(inside(window))
-    dated = with_times(with_new(rows, **_as_counts()), grown)
+    dated = with_times(resolved(with_new(rows, **_as_counts())), resolved(grown, OBSERVED_QUEUE[1]))
     added = _added(dated, timeline, longest_gap)
     is_unknown = F.col("readable_lag").isNull() | (
         (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()
     )
     return added.join(
-        F.broadcast(with_new(hour_before, was_observed=F.lit(True))),
+        small(with_new(hour_before, was_observed=F.lit(True))),
         on=["snapshot_id", "broker"],
         how="left",
     ).select(
@@ -287,7 +288,7 @@ def _with_timing(topics: DataFrame, metrics: DataFrame | None) -> DataFrame:
         ),
     )
     is_known = F.col("endpoints") == F.col("brokers")
-    return topics.join(F.broadcast(reported), on=["snapshot_id", "topic"], how="left").transform(
+    return topics.join(small(reported), on=["snapshot_id", "topic"], how="left").transform(
         with_new, timing_messages=F.when(is_known, F.col("timing"))
     )
 

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, Added, at_least_zero, column
 from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
+from spark.tuning import small
 from tidemark.rocketmq import names
 
 SNAPSHOT_QUEUE = ("snapshot_id", "broker", "topic", "queue_id")
@@ -36,7 +37,7 @@ def unreachable_queues(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame
 def _with_read_queues(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     topic = ["snapshot_id", "broker", "topic"]
     configured = topics.select(*topic, "read_queues").distinct()
-    return queue_offsets.join(F.broadcast(configured), on=topic, how="inner")
+    return queue_offsets.join(small(configured), on=topic, how="inner")
 
 
 class Beyond(Added):
@@ -74,7 +75,7 @@ def unreachable_messages(
     until = F.least("consumer_offset", "max_offset")
     of_groups = (
         consumer_offsets.where(F.col("offset_store") == "broker")
-        .join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="inner")
+        .join(small(beyond), on=[*SNAPSHOT_QUEUE], how="inner")
         .groupBy("snapshot_id", "topic", "consumer_group")
         .agg(
             *Beyond.named(

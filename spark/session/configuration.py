@@ -21,6 +21,7 @@ from spark.session.reaching import (
     reach_master,
     silence_connect_log,
 )
+from spark.tuning import IN_ONE_PART
 from tidemark.host.processes import java_tool, java_version
 from tidemark.lake.catalog import NAME
 from tidemark.lake.catalog_config import CatalogConfig
@@ -316,7 +317,9 @@ class SparkResource(LazyPySparkResource):
         session = self.spark_session
         if rows > TASK_ROWS and self._slots is None:
             self._slots = _slots(session)
-        config = config_for(rows, self._slots or 1)
+        slots = self._slots or 1
+        IN_ONE_PART.set(partitions(rows, slots) == 1 and rows <= MANY_ROWS)
+        config = config_for(rows, slots)
         for name, value in config.items():
             if self._set.get(name) != value:  # each is a round trip
                 session.conf.set(name, value)

@@ -16,9 +16,9 @@ from tidemark.settings.home import Home
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 MOST_OF_TICKS = (
-    {"queries": 14, "jobs": 45, "commits": 16},
-    {"queries": 25, "jobs": 66, "commits": 30},
-    {"queries": 15, "jobs": 49, "commits": 18},
+    {"queries": 14, "jobs": 14, "commits": 16},
+    {"queries": 25, "jobs": 25, "commits": 30},
+    {"queries": 15, "jobs": 15, "commits": 18},
 )
 """Most queries, jobs and commits of the first tick, of one with client reports, of a later one."""
 

@@ -15,7 +15,7 @@ from spark.progress.keys import CONSUMED_QUEUE
 from spark.progress.queues import queues
 from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
 from spark.session.configuration import COMPILED, INTERPRETED
-from spark.tuning import inside, stored_in
+from spark.tuning import IN_ONE_PART, inside, stored_in
 from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 from tidemark.lake.catalog import Lake
@@ -140,6 +140,15 @@ def test_queues_are_sorted_once_for_all_columns(spark):
     assert (read["Exchange"], read["Sort"], read["Window"]) == (1, 1, 1)
 
 
+@pytest.fixture
+def in_several_parts(spark):
+    """Plans as of windows that several tasks compute."""
+    token = IN_ONE_PART.set(False)
+    yield
+    IN_ONE_PART.reset(token)
+
+
+@pytest.mark.usefixtures("in_several_parts")
 def test_messages_are_dated_without_a_join(spark):
     # The one join is of consumers with their queues; one with the steps of queues would multiply
     # rows. Windows: four for what is written, two for what is read, two for the runs of steps,
@@ -149,6 +158,7 @@ def test_messages_are_dated_without_a_join(spark):
     assert counts["Window"] <= 12
 
 
+@pytest.mark.usefixtures("in_several_parts")
 def test_rows_of_queues_are_brought_together_once(spark):
     # One exchange of consumers, two of their queues (for the rows and for their steps), which
     # Spark reuses; the others are of members, topics, brokers and offsets to date.

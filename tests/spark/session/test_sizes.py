@@ -10,6 +10,7 @@ from spark.session.configuration import (
     partitions,
     session_config,
 )
+from spark.tuning import IN_ONE_PART
 from tidemark.lake.catalog_config import CatalogConfig
 
 
@@ -27,6 +28,24 @@ from tidemark.lake.catalog_config import CatalogConfig
 )
 def test_parts_follow_rows_and_slots(rows, slots, parts):
     assert partitions(rows, slots) == parts
+
+
+@pytest.mark.spark
+def test_rows_of_one_task_are_computed_in_one_part(spark, spark_engine, session_home):
+    spark_engine.admit()
+    config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
+    resource = SparkResource(spark_config=config)
+
+    def in_one_part(rows):
+        resource.session_for(rows)
+        return IN_ONE_PART.get()
+
+    token = IN_ONE_PART.set(False)
+    try:
+        assert [in_one_part(rows) for rows in (1, TASK_ROWS, MANY_ROWS + 1)] == [True, True, False]
+    finally:
+        resource.session_for(1)  # the session is that of the other tests
+        IN_ONE_PART.reset(token)
 
 
 @pytest.mark.spark
