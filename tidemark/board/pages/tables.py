@@ -176,13 +176,13 @@ def _produced(page: Page, window: Window, cluster: str, topic: str) -> tuple[Cha
 def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
+    addresses = dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
     rows = [
         row
         | {"disk": disk_state(row), "is_up": has_responded(row), "sparks": _trends(page, row)}
         | {"forecasts": forecasts(_points(page, row), "disk_ratio")}
-        for row in dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
+        for row in sorted(addresses, key=has_responded)
     ]
-    rows.sort(key=lambda row: row["is_up"])
     unresponsive = sum(not row["is_up"] for row in rows)
     slaves = [row for row in rows if row["broker_id"]]
     return page.render(
