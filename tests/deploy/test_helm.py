@@ -50,7 +50,8 @@ MONITORED = CHART / "ci" / "monitored.yaml"
 def needs_helm(test: Callable[..., None]) -> Callable[..., None]:
     """Mark a test that renders the chart."""
     skip = pytest.mark.skipif(
-        not go_tools.HAS_HELM, reason="no helm and no go to build it: install either, or set HELM"
+        not go_tools.HAS_HELM,
+        reason="no helm: install it, set HELM, or run python -m tests.support.go_tools",
     )
     return pytest.mark.slow(skip(test))
 

@@ -18,23 +18,36 @@ GO = shutil.which("go")
 
 _HELM = ("helm.sh/helm/v3/cmd/helm", "v3.19.5")
 _GIVEN = os.environ.get("HELM") or shutil.which("helm")
+_BUILT = cache_folder() / "go" / f"helm-{_HELM[1]}" / "helm"
 
-HAS_HELM = bool(_GIVEN or GO)
-"""Whether there is a Helm, or a Go that can build one."""
+HAS_HELM = bool(_GIVEN) or _BUILT.exists()
+"""Whether there is a Helm; ``python -m tests.support.go_tools`` builds one."""
+
+LONGEST_BUILD = 300
+"""Seconds after which a build ends, so that a slow machine still tests everything else."""
 
 
-@cache
 def helm() -> str:
-    """Return the path of a Helm: of ``HELM``, on ``PATH``, or built by Go, which takes minutes."""
-    if _GIVEN:
-        return _GIVEN
-    package, version = _HELM
-    folder = cache_folder() / "go" / f"helm-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "lock"):
-        if not (folder / "helm").exists():
-            _go("install", f"{package}@{version}", GOBIN=str(folder))
-    return str(folder / "helm")
+    """Return the path of a Helm: of ``HELM``, on ``PATH``, or the one that was built."""
+    return _GIVEN or str(_BUILT)
+
+
+def build() -> str:
+    """Build Helm by Go, unless there is one; return a line about it.
+
+    Go keeps the packages that it has compiled: a build that was ended is continued by the next.
+    """
+    if HAS_HELM:
+        return helm()
+    if not GO:
+        return "no Go and no Helm: tests of the chart are skipped"
+    _BUILT.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(_BUILT.with_name("lock")):
+        try:
+            _go("install", "@".join(_HELM), GOBIN=str(_BUILT.parent))
+        except subprocess.TimeoutExpired:
+            return f"no Helm after {LONGEST_BUILD} s: tests of the chart are skipped"
+    return str(_BUILT)
 
 
 @cache
@@ -51,10 +64,11 @@ def _go(*arguments: str, **variables: str) -> str:
         env=os.environ | variables,
         capture_output=True,
         text=True,
+        timeout=LONGEST_BUILD,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
 if __name__ == "__main__":
-    print(helm() if HAS_HELM else "no Go and no Helm: tests of the chart are skipped")  # noqa: T201
+    print(build())  # noqa: T201
