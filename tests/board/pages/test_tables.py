@@ -168,7 +168,7 @@ def test_slaves_that_are_behind_and_sends_that_wait(
     pressed |= {"sends_waiting": 41, "send_wait_ms": 150, "failed_writes": 3}
     filled.append(raw.BROKERS, rows_of(raw.BROKERS, newest, [late, pressed]))
     text = plain(page(client, "/brokers"))
-    for shown in ("≥ 1 m 30 s", "4,096", "17 20 m earlier", "41", "150 ms"):
+    for shown in ("≥ 1 m 30 s", "4 KiB", "17 20 m earlier", "41", "150 ms"):
         assert shown in text
     assert "behind" in text and "等待中的发送请求" in page(client, "/brokers", "zh")
 
