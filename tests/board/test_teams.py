@@ -134,7 +134,13 @@ def values(lake: Lake, name: str) -> dict[str, str]:
     return {
         **about,
         **{"id": about["incident_id"], "group": name, "consumer_group": name, "q": name},
-        **{"cluster": CLUSTER, "topic": "orders", "clients": "2", "team": "alpha"},
+        **{
+            "cluster": CLUSTER,
+            "topic": "orders",
+            "broker": "broker-a",
+            "clients": "2",
+            "team": "alpha",
+        },
         **{"at": "", "from": "", "to": "", "name": "lag-high.md", "decided": "", "hours": "24"},
     }
 
