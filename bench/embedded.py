@@ -1,4 +1,4 @@
-"""What each part of the embedded runtime buys, measured: ticks with it and without it, in turns.
+"""The parts of the embedded runtime, measured: ticks with each and without it, in turns.
 
 ``python -m bench.embedded [--rounds N] [--groups N]`` prints, for each part of
 `tidemark.embedded`, the seconds that a tick, or the command that the part is for, takes longer

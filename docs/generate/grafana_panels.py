@@ -1,6 +1,7 @@
 """The Grafana dashboards: their variables, rows, panels and expressions."""
 
 from docs.generate.grafana_model import Annotation, Board, Link, Panel, Variable
+from tidemark.model.health import Health
 
 _OF_CLUSTER = Link(title="Cluster", path="tidemark-cluster", labels={"cluster": "cluster"})
 _OF_GROUP = Link(
@@ -65,20 +66,23 @@ TOPIC = Variable(
 
 _ALL = 'cluster=~"$cluster"'
 _OPEN = 'state=~"FIRING|ACKNOWLEDGED"'
-_LATE = 'state=~"LOSING|STOPPED|STALLED|BLOCKED|FALLING_BEHIND"'
+_CALM = "|".join((Health.OK, Health.IDLE, Health.CATCHING_UP))
+_NOT_CALM = f'state!~"{_CALM}"'
+_TROUBLE = f'state!~"{_CALM}|{Health.UNKNOWN}"'
 
-_OLD_OF_ALL = Annotation(
-    name="Numbers are old",
-    title="{{cluster}}: numbers are old",
-    expression=f"tidemark_snapshot_age_seconds{{{_ALL}}} > 300",
-    color="gray",
-)
-_OLD = Annotation(
-    name="Numbers are old",
-    title="numbers are old",
-    expression='tidemark_snapshot_age_seconds{cluster="$cluster"} > 300',
-    color="gray",
-)
+
+def _old(selector: str, title: str) -> Annotation:
+    """Return marks of the time in which no new numbers came."""
+    return Annotation(
+        name="Numbers are old",
+        title=title,
+        expression=f"tidemark_snapshot_age_seconds{{{selector}}} > 300",
+        color="gray",
+    )
+
+
+_OLD_OF_ALL = _old(_ALL, "{{cluster}}: numbers are old")
+_OLD = _old('cluster="$cluster"', "numbers are old")
 
 
 def _firing(selector: str) -> Annotation:
@@ -96,7 +100,7 @@ def _trouble(selector: str) -> Annotation:
     return Annotation(
         name="Health",
         title="{{topic}} {{state}}",
-        expression=f'tidemark_group_health{{{selector},state!~"OK|IDLE|CATCHING_UP"}} == 1',
+        expression=f"tidemark_group_health{{{selector},{_NOT_CALM}}} == 1",
         color="orange",
     )
 
@@ -113,7 +117,7 @@ OVERVIEW = Board(
             "Now",
             (
                 _number("Oldest snapshot", f"max(tidemark_snapshot_age_seconds{{{_ALL}}})", "s"),
-                _number("Groups in trouble", f"sum(tidemark_group_health{{{_ALL},{_LATE}}})"),
+                _number("Groups in trouble", f"sum(tidemark_group_health{{{_ALL},{_TROUBLE}}})"),
                 _number("Groups unknown", f'sum(tidemark_group_health{{{_ALL},state="UNKNOWN"}})'),
                 _number("Open incidents", f"sum(tidemark_incidents{{{_ALL},{_OPEN}}})"),
                 _number(
@@ -139,7 +143,7 @@ OVERVIEW = Board(
                 _panel(
                     "Groups in trouble, by cluster",
                     (
-                        f"sum by (cluster, state) (tidemark_group_health{{{_ALL},{_LATE}}}) > 0",
+                        f"sum by (cluster, state) (tidemark_group_health{{{_ALL},{_TROUBLE}}}) > 0",
                         "{{cluster}} {{state}}",
                     ),
                     links=(_OF_CLUSTER, _GROUPS_ON_BOARD),
@@ -350,7 +354,7 @@ OF_CLUSTER = Board(
                 ),
                 _table(
                     "In trouble or unknown",
-                    f'tidemark_group_health{{{_C},state!~"OK|IDLE|CATCHING_UP"}} == 1',
+                    f"tidemark_group_health{{{_C},{_NOT_CALM}}} == 1",
                     links=(_OF_GROUP, _GROUP_ON_BOARD),
                 ),
                 _panel(

@@ -40,7 +40,7 @@ def usual_values(baselines: DataFrame, snapshots: DataFrame) -> DataFrame:
     """
     hour = F.timestamp_seconds(F.floor(F.unix_seconds("observed_at") / 3600) * 3600)
     judged = snapshots.select("snapshot_id", "cluster", hour.alias("hour"))
-    return baselines.join(F.broadcast(judged), ["cluster", "hour"]).select(
+    return baselines.join(small(judged), ["cluster", "hour"]).select(
         "snapshot_id",
         *_USUAL_SUBJECT,
         "hour_of_week",
@@ -105,7 +105,7 @@ def objective_minutes(objectives: DataFrame, snapshots: DataFrame) -> DataFrame:
         "objective_minutes", lambda one: F.contains(one["minutes"], F.lit(MinuteState.BAD))
     )
     return (
-        hours.join(F.broadcast(judged), ["cluster", "hour_number"])
+        hours.join(small(judged), ["cluster", "hour_number"])
         .groupBy("snapshot_id", *_SUBJECT)
         .agg(F.array_sort(F.collect_list(of_objective)).alias("objective_minutes"))
         .transform(with_new, missed_objectives=F.transform(missed, lambda one: one["objective"]))

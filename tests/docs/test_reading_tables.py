@@ -23,7 +23,7 @@ EXAMPLES = {
 
 
 def printed(program: Path | str, section: str, lake: Lake, number: int = 0) -> str:
-    """What an example prints of two groups; it is the only one of its section, or has a number."""
+    """Run an example on two groups; it is the only one of its section, or has a number."""
     now = datetime.now(UTC).replace(microsecond=0)
     add_snapshots(lake, {now: [group("mailer", lag=7), group("billing", lag=1234)]})
     done = subprocess.run(

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -26,22 +28,29 @@ LARGEST = 4_000
 TOPIC = "orders"
 
 
-@pytest.fixture(scope="module")
-def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
-    """A master that stores small messages only, and a slave that looks for it at a closed port."""
+@contextmanager
+def master_and_slave(folder: Path, **config: str) -> Iterator[LabCluster]:
+    """Run one master with one slave."""
     cluster = LabCluster.up(
-        tmp_path_factory.mktemp("pressed"),
+        folder,
         chosen_version(),
         brokers=1,
         slaves=True,
         port_base=free_port_base(1, True),
-        config={
-            "maxMessageSize": str(LARGEST),
-            "haMasterAddress": "127.0.0.1:1",
-        },
+        config=config,
     )
-    yield cluster
-    cluster.down()
+    try:
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture(scope="module")
+def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
+    """A master that stores small messages only, and a slave that connects to a closed port."""
+    refusing = {"maxMessageSize": str(LARGEST), "haMasterAddress": "127.0.0.1:1"}
+    with master_and_slave(tmp_path_factory.mktemp("pressed"), **refusing) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +119,8 @@ def test_a_slave_that_does_not_follow_is_behind_in_bytes_and_time(
 
 
 def test_a_slave_that_follows_is_behind_by_little(tmp_path) -> None:
-    """Of the same configuration but for the address: it catches up within seconds."""
-    cluster = LabCluster.up(
-        tmp_path / "lab",
-        chosen_version(),
-        brokers=1,
-        slaves=True,
-        port_base=free_port_base(1, True),
-    )
-    try:
+    """A slave that knows its master catches up within seconds."""
+    with master_and_slave(tmp_path / "lab") as cluster:
         memory = Memory.of(FileState(Home.of(tmp_path)), cluster.namesrv)
         with RemotingClients(cluster, "shop") as clients:
             clients.topic(TOPIC)
@@ -133,39 +135,30 @@ def test_a_slave_that_follows_is_behind_by_little(tmp_path) -> None:
             memory.learn(snapshot)
             behind = next(row.replica_behind_ms for row in snapshot.brokers if row.broker_id)
         assert behind == 0
-    finally:
-        cluster.down()
 
 
 @pytest.mark.skipif(chosen_version() < "5", reason="sends of 4.9 hold no thread while they wait")
 def test_sends_wait_behind_one_that_waits_for_a_slave(tmp_path) -> None:
     """The one thread of a master waits three seconds for a slave that stands still."""
-    cluster = LabCluster.up(
-        tmp_path / "lab",
-        chosen_version(),
-        brokers=1,
-        slaves=True,
-        port_base=free_port_base(1, True),
-        config={
-            "sendMessageThreadPoolNums": "1",
-            "asyncSendEnable": "false",
-            "inSyncReplicas": "2",
-        },
-    )
-    try:
-        with RemotingClients(cluster, "shop") as clients:
-            clients.topic(TOPIC)
-            clients.send(TOPIC, 10)
-            clients.configure_brokers("brokerRole", "SYNC_MASTER")
-            faults.stop(cluster, "broker-a-slave")
-            clients.flood(TOPIC, 200)
-            end = time.monotonic() + SECONDS
-            longest = 0
-            while longest < 100 and time.monotonic() < end:
-                row = master_of(taken(cluster))
-                if row.sends_waiting:
-                    longest = max(longest, row.send_wait_ms or 0)
-        assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
-    finally:
-        faults.resume(cluster, "broker-a-slave")
-        cluster.down()
+    one_thread = {
+        "sendMessageThreadPoolNums": "1",
+        "asyncSendEnable": "false",
+        "inSyncReplicas": "2",
+    }
+    with master_and_slave(tmp_path / "lab", **one_thread) as cluster:
+        try:
+            with RemotingClients(cluster, "shop") as clients:
+                clients.topic(TOPIC)
+                clients.send(TOPIC, 10)
+                clients.configure_brokers("brokerRole", "SYNC_MASTER")
+                faults.stop(cluster, "broker-a-slave")
+                clients.flood(TOPIC, 200)
+                end = time.monotonic() + SECONDS
+                longest = 0
+                while longest < 100 and time.monotonic() < end:
+                    row = master_of(taken(cluster))
+                    if row.sends_waiting:
+                        longest = max(longest, row.send_wait_ms or 0)
+            assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
+        finally:
+            faults.resume(cluster, "broker-a-slave")

@@ -23,10 +23,11 @@ OTHER_WAYS = {
     "withColumns": "spark.columns.with_new or with_replaced",
     "withColumnRenamed": "a selection with aliases",
     "withColumnsRenamed": "a selection with aliases",
+    "broadcast": "spark.tuning.small",
     "hint": "spark.tuning",
     "repartition": "spark.tuning",
 }
-"""Methods of frames that computations do not call, and what they call for it."""
+"""Methods of frames and functions that computations do not call, and what they call for it."""
 
 
 def other_ways(tree: ast.Module) -> Iterator[str]:
@@ -54,6 +55,7 @@ def test_a_computation_has_one_way(module):
         'rows.where("lag > 0")',
         'rows.where(f"lag > {least}")',
         'rows.hint("broadcast")',
+        "rows.join(F.broadcast(others), KEY)",
     ],
 )
 def test_another_way_would_be_seen(text):

@@ -53,7 +53,7 @@ from tidemark.board.middleware import (
     SegmentsMiddleware,
 )
 from tidemark.board.newest import age_seconds, is_fresh
-from tidemark.board.pages import broker as broker_page
+from tidemark.board.pages import brokers as brokers_pages
 from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
 from tidemark.board.pages import groups as groups_pages
@@ -278,7 +278,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
-        *(overview, groups_pages, group_page, broker_page, incidents_pages, dead_letters_page),
+        *(overview, groups_pages, group_page, brokers_pages, incidents_pages, dead_letters_page),
         *(objectives_page, runbooks, tables, quality, now, preferences),
     ):
         app.include_router(module.router)

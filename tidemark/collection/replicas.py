@@ -104,5 +104,5 @@ def date_replicas(
             row.replica_behind_ms = round(result.time / timedelta(milliseconds=1))
             row.replica_behind_is_lower_bound = result.is_lower_bound
     # A master that did not respond is as far as it was: its ends still date its slaves later.
-    silent = with_slaves - ends.keys()
-    return ends | {name: list(remembered[name]) for name in silent & remembered.keys()}
+    unresponsive = with_slaves - ends.keys()
+    return ends | {name: list(remembered[name]) for name in unresponsive & remembered.keys()}

@@ -2,8 +2,7 @@
 
 All patches use private parts of PyIceberg. With another version than the tested one, tables work
 without them, only slower, but not after a clock was set back, and lists that are NULL become empty.
-A test fails when another version is
-installed.
+A test fails when another version is installed.
 """
 
 from collections.abc import Sequence
@@ -87,8 +86,8 @@ def _itself(part: Frozen, memo: Any) -> Frozen:
 def keep_null_lists() -> None:
     """Make reads and writes keep lists of structs NULL, where PyIceberg is of the tested version.
 
-    PyIceberg makes such lists anew from their offsets and values, without what says that they are
-    NULL: unknown would become an empty list, which says that there is nothing.
+    PyIceberg builds such lists from their offsets and values, without the mask of NULLs: an unknown
+    list would become an empty one, which states that there is nothing.
     """
     # Imported here: a process that opens no table does not need it.
     from pyiceberg.io.pyarrow import ArrowProjectionVisitor

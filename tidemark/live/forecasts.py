@@ -1,4 +1,4 @@
-"""Forecasts: when a number reaches a level, as an interval, or nothing where that says nothing.
+"""Forecasts: when a number reaches a level, as an interval, or nothing where that is too wide.
 
 The number is taken for a sum of changes: a drift, and noise that adds up with time, as a lag is
 what was produced less what was consumed. The drift over the points is uncertain, and so is the
@@ -24,7 +24,7 @@ FEWEST = 8
 """Fewest changes; over fewer the noise is not known."""
 
 WIDEST = 4.0
-"""Largest ratio of the interval's end to its start; a wider one says nothing to a person."""
+"""Largest ratio of the interval's end to its start; a wider one helps no person."""
 
 FURTHEST = 10.0
 """Furthest forecast, in times of what the points cover."""
@@ -49,7 +49,7 @@ class Forecast:
 
 
 def time_to_reach(points: Sequence[Point], level: float) -> Forecast | None:
-    """Return when a number reaches a level; None where the interval says nothing.
+    """Return when a number reaches a level; None where the interval is of no use.
 
     That is where it is there already, moves away, has too few points, or where the interval is
     without end, wider than `WIDEST` or further than `FURTHEST`.

@@ -18,7 +18,7 @@ from spark.progress.subscriptions import DIFFERENCES
 from tidemark import board
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
-from tidemark.board.pages import broker, group, groups, now, tables
+from tidemark.board.pages import brokers, group, groups, now, tables
 from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why_unknown
 from tidemark.board.topic_rows import TOPICS
 from tidemark.lake.schema import Table
@@ -100,7 +100,7 @@ def test_columns_of_pages() -> None:
     }
     assert "unreadable_messages" in assigned
     shown = {*groups.COLUMNS, *now.COLUMNS, *group.FIGURES, *group.FACTS, *group.QUEUE_COLUMNS}
-    shown |= {*broker.FIGURES, *broker.FACTS, *broker.KNOWN_FACTS}
+    shown |= {*brokers.FIGURES, *brokers.FACTS, *brokers.KNOWN_FACTS}
     assert sorted((assigned | shown) - CHINESE.keys()) == []
 
 

@@ -180,7 +180,7 @@ def producer(client_id: str, **columns: Any) -> dict[str, Any]:
 def test_a_topic_lists_the_producers_of_its_brokers(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
-    """Those of the newest deep snapshot; one that left since the one before is gone."""
+    """The newest deep snapshot lists them; one that left since the one before is gone."""
     past(filled, newest)
     on_both = producer("10.0.0.7@1", client_address="10.0.0.7:5000", language="JAVA")
     for minutes, broker, listed in (

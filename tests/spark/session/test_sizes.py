@@ -30,30 +30,29 @@ def test_parts_follow_rows_and_slots(rows, slots, parts):
     assert partitions(rows, slots) == parts
 
 
-@pytest.mark.spark
-def test_rows_of_one_task_are_computed_in_one_part(spark, spark_engine, session_home):
+@pytest.fixture
+def resource(spark, spark_engine, session_home):
+    """A resource on the session of all tests, which has the settings of few rows again later."""
     spark_engine.admit()
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     resource = SparkResource(spark_config=config)
+    token = IN_ONE_PART.set(False)
+    yield resource
+    resource.session_for(1)
+    IN_ONE_PART.reset(token)
 
+
+@pytest.mark.spark
+def test_rows_of_one_task_are_computed_in_one_part(resource):
     def in_one_part(rows):
         resource.session_for(rows)
         return IN_ONE_PART.get()
 
-    token = IN_ONE_PART.set(False)
-    try:
-        assert [in_one_part(rows) for rows in (1, TASK_ROWS, MANY_ROWS + 1)] == [True, True, False]
-    finally:
-        resource.session_for(1)  # the session is that of the other tests
-        IN_ONE_PART.reset(token)
+    assert [in_one_part(rows) for rows in (1, TASK_ROWS, MANY_ROWS + 1)] == [True, True, False]
 
 
 @pytest.mark.spark
-def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, session_home):
-    spark_engine.admit()
-    config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
-    resource = SparkResource(spark_config=config)
-
+def test_few_rows_are_interpreted_and_many_are_compiled(resource):
     def settings(rows):
         session = resource.session_for(rows)
         return tuple(
@@ -61,10 +60,7 @@ def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, ses
             for name in ("codegen.factoryMode", "codegen.wholeStage", "adaptive.enabled")
         )
 
-    try:
-        few, more, many, again = map(settings, (FEW_ROWS, FEW_ROWS + 1, MANY_ROWS + 1, 1))
-    finally:
-        resource.session_for(1)  # the session is that of the other tests
+    few, more, many, again = map(settings, (FEW_ROWS, FEW_ROWS + 1, MANY_ROWS + 1, 1))
     assert few == again == ("NO_CODEGEN", "false", "false")
     assert more == ("FALLBACK", "true", "false")
     assert many == ("FALLBACK", "true", "true")

@@ -8,12 +8,9 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.api.events import event_rows
-from tidemark.board.forecasts import forecasts
 from tidemark.board.group_history import series, step_for
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
-from tidemark.board.last_known import with_last_known_offsets
 from tidemark.board.newest import until
-from tidemark.board.pages.broker import disk_state, has_responded
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
@@ -23,10 +20,10 @@ from tidemark.board.paging import containing, having
 from tidemark.board.producer_rows import producer_rows
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
-from tidemark.board.trends import BROKERS, TOPICS
+from tidemark.board.trends import TOPICS
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
-from tidemark.lake.tables import progress, raw
+from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health
 from tidemark.rocketmq.names import OWN_TOPICS, TopicKind
@@ -170,38 +167,6 @@ def _produced(page: Page, window: Window, cluster: str, topic: str) -> tuple[Cha
         {"topic": topic},
     )
     return chart("Rates", window, past.instants, lines, "rate", marks), marks
-
-
-@router.get("/brokers")
-def brokers(page: ThePage) -> Response:
-    """Show brokers at the newest snapshot, with dashes where one did not respond."""
-    order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
-    addresses = dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
-    rows = [
-        row
-        | {"disk": disk_state(row), "is_up": has_responded(row), "sparks": _trends(page, row)}
-        | {"forecasts": forecasts(_points(page, row), "disk_ratio")}
-        for row in sorted(addresses, key=has_responded)
-    ]
-    unresponsive = sum(not row["is_up"] for row in rows)
-    slaves = [row for row in rows if row["broker_id"]]
-    return page.render(
-        "brokers.html",
-        rows=rows,
-        slaves=with_last_known_offsets(page.view, page.rows, slaves),
-        unresponsive=unresponsive,
-        full=[row for row in rows if row["disk"]],
-    )
-
-
-def _trends(page: Page, row: dict[str, Any]) -> dict[str, Sparkline | None]:
-    """Return the trend of each number of a broker that has one."""
-    points = _points(page, row)
-    return {name: sparkline(points, (name,)) for name in BROKERS.columns}
-
-
-def _points(page: Page, row: dict[str, Any]) -> list[dict[str, Any]]:
-    return page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
 
 
 @router.get("/events")

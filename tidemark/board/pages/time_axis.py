@@ -25,7 +25,7 @@ RANGES = {
 
 @dataclass(frozen=True, kw_only=True)
 class TimeAxis:
-    """The time axis of a page's charts, and what its address says about it.
+    """The time axis of a page's charts, as its address gives it.
 
     Attributes:
         window: the time.
@@ -50,7 +50,7 @@ def time_axis(usual: str, longest: str = "90d") -> Callable[..., TimeAxis]:
     names = tuple(RANGES)
     offered = names[: names.index(longest) + 1]
 
-    def asked(
+    def read(
         page: ThePage,
         range: Annotated[str, Query()] = "",
         from_: Annotated[str, Query(alias="from")] = "",
@@ -70,4 +70,4 @@ def time_axis(usual: str, longest: str = "90d") -> Callable[..., TimeAxis]:
         window = Window(page.end - RANGES[chosen], page.end + MICROSECOND)
         return TimeAxis(window=window, range=chosen, ranges=offered, part={})
 
-    return asked
+    return read

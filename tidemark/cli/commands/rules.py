@@ -16,7 +16,9 @@ from tidemark.model.spelling import did_you_mean
 from tidemark.settings.times import in_words
 
 if TYPE_CHECKING:
-    from tidemark.alerting.rules.model import Rule
+    from tidemark.alerting.incidents.incident import Incident
+    from tidemark.alerting.rules.model import Inhibition, Rule
+    from tidemark.lake.clocks import Window
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, route, schema, test, suggest.")
 
@@ -161,24 +163,14 @@ def test(
     The table shows the first incidents and how often each rule would have fired; JSON has all
     incidents. Rules about Tidemark's own work need the clock and are left out by name.
     """
-    from assets.rule_evaluation import replay
-    from orchestration.resources import spark_config
-    from spark.session.configuration import SparkResource
     from tidemark.alerting.rules.files import RuleError, read_rule_set
-    from tidemark.lake.clocks import Window
 
-    first, last = parse(start), parse(end)
-    if first >= last:
-        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    window = _window(start, end)
     declared = read_rule_set(path)
     if declared.mistakes:
         raise RuleError(list(declared.mistakes))
     rules = declared.rules
-    invoked = invocation()
-    if not invoked.basics.has_history:
-        raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
-    spark = SparkResource(spark_config=spark_config(invoked.settings))
-    incidents = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
+    incidents = _replay(rules, window, declared.inhibitions)
     rows = [{name: getattr(incident, name) for name in REPLAYED} for incident in incidents]
     if format is Format.json:
         typer.echo(to_json(rows))
@@ -188,6 +180,39 @@ def test(
         # JSON on standard output stays JSON.
         skipped = f"not replayed, as they need the clock: {', '.join(names)}"
         echo(skipped, err=format is Format.json)
+
+
+def _window(start: str, end: str) -> "Window":
+    """Return the time of a replay.
+
+    Raises:
+        BadParameter: an end is no instant, or they are in the wrong order.
+    """
+    from tidemark.lake.clocks import Window
+
+    first, last = parse(start), parse(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    return Window(first, last)
+
+
+def _replay(
+    rules: Sequence["Rule"], window: "Window", inhibitions: Sequence["Inhibition"]
+) -> list["Incident"]:
+    """Return the incidents of a replay of the stored history.
+
+    Raises:
+        CommandError: there is none.
+    """
+    from assets.rule_evaluation import replay
+    from orchestration.resources import spark_config
+    from spark.session.configuration import SparkResource
+
+    invoked = invocation()
+    if not invoked.basics.has_history:
+        raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
+    spark = SparkResource(spark_config=spark_config(invoked.settings))
+    return replay(invoked.lake, spark, rules, window, inhibitions)
 
 
 SUGGESTED = ("rule", "threshold", "fired", "a_week", "subjects", "note")
@@ -211,36 +236,22 @@ def suggest(
     over less than a day of history. Overrides keep their thresholds, and inhibitions do not count.
     Nothing is written or sent.
     """
-    from assets.rule_evaluation import replay
     from assets.rule_suggestions import LEAST_HOURS, candidates, outcomes
-    from orchestration.resources import spark_config
-    from spark.session.configuration import SparkResource
-    from tidemark.alerting.rules.files import RuleError, read_rule_set, rules_path
-    from tidemark.lake.clocks import Window
+    from tidemark.alerting.rules.files import load_rules, rules_path
     from tidemark.lake.tables import progress
 
-    first, last = parse(start), parse(end)
-    if first >= last:
-        raise typer.BadParameter(f"--to {end} is not after --from {start}")
-    declared = read_rule_set(path or rules_path(invocation().settings.rules))
-    if declared.mistakes:
-        raise RuleError(list(declared.mistakes))
-    names = [one.name for one in declared.rules]
+    window = _window(start, end)
+    declared = load_rules(path or rules_path(invocation().settings.rules))
+    names = [one.name for one in declared]
     for name in rule or ():
         if name not in names:
             meant = did_you_mean(name, names)
             raise typer.BadParameter(f"--rule: no rule {name!r}{meant or ''}")
-    tried = candidates(one for one in declared.rules if not rule or one.name in rule)
-    invoked = invocation()
-    if not invoked.basics.has_history:
-        raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
+    tried = candidates(one for one in declared if not rule or one.name in rule)
     if not tried:
         raise CommandError("no rule has a threshold that may be multiplied: give others a --rule")
-    window = Window(first, last)
-    hours = sum(hour in window for hour in invoked.lake.rows_by_hour(progress.SNAPSHOTS))
-    spark = SparkResource(spark_config=spark_config(invoked.settings))
-    replayed = [one.rule for one in tried]
-    incidents = replay(invoked.lake, spark, replayed, window, inhibitions=())
+    incidents = _replay([one.rule for one in tried], window, inhibitions=())
+    hours = sum(hour in window for hour in invocation().lake.rows_by_hour(progress.SNAPSHOTS))
     rows = [asdict(one) for one in outcomes(tried, incidents, hours, most)]
     if format is Format.json:
         typer.echo(to_json(rows))

@@ -1,4 +1,4 @@
-"""One broker: whether it responds, its numbers over time, and the groups that wait on it."""
+"""Brokers: the list, and one with its numbers over time and the groups that wait on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -7,14 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
+from tidemark.board.forecasts import forecasts
 from tidemark.board.group_history import Series, series, step_for
 from tidemark.board.incident_rows import incident_rows, worst_groups
+from tidemark.board.last_known import with_last_known_offsets
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
+from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.responses import ProblemError
+from tidemark.board.trends import BROKERS
 from tidemark.lake.bounds import INCOMPLETE
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
@@ -55,6 +59,33 @@ def disk_state(row: Mapping[str, Any]) -> str:
 def has_responded(row: Mapping[str, Any]) -> bool:
     """Return whether a broker responded in the snapshot of its row."""
     return row["version"] is not None or row["role"] is not None
+
+
+@router.get("/brokers")
+def brokers(page: ThePage) -> Response:
+    """Show brokers at the newest snapshot, with dashes where one did not respond."""
+    order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
+    addresses = dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
+    rows = [row | _shown(page, row) for row in sorted(addresses, key=has_responded)]
+    slaves = [row for row in rows if row["broker_id"]]
+    return page.render(
+        "brokers.html",
+        rows=rows,
+        slaves=with_last_known_offsets(page.view, page.rows, slaves),
+        unresponsive=sum(not row["is_up"] for row in rows),
+        full=[row for row in rows if row["disk"]],
+    )
+
+
+def _shown(page: Page, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a broker, and the trends and forecasts of its numbers."""
+    points = page.points(BROKERS).of(row["cluster"], row["broker"], row["address"])
+    return {
+        "disk": disk_state(row),
+        "is_up": has_responded(row),
+        "sparks": {name: sparkline(points, (name,)) for name in BROKERS.columns},
+        "forecasts": forecasts(points, "disk_ratio"),
+    }
 
 
 @router.get("/broker")
