@@ -89,7 +89,7 @@ def _show(measured: Side, *, program: Sequence[str]) -> float:
     environment = {**os.environ, "TIDEMARK_HOME": str(measured.home)}
     started = time.perf_counter()
     subprocess.run(
-        [*program, "show", "groups", "--limit", "5"],
+        [*program, "show", "progress.groups", "--limit", "5"],
         env=environment,
         check=True,
         capture_output=True,
