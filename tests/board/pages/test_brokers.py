@@ -146,3 +146,19 @@ def test_an_unknown_broker_or_range_is_one_clear_error(
     client: TestClient, path: str, status: int
 ) -> None:
     assert client.get(path, headers=HTML).status_code == status
+
+
+def test_pressure_on_a_broker_and_its_slave_has_units_and_marks(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest, sends_waiting=41, send_wait_ms=150, failed_writes=3)
+    behind = {"broker": "broker-a", "broker_id": 1, "address": "10.0.0.9:10911", "role": "SLAVE",
+              "replica_behind_ms": 90_000, "replica_behind_is_lower_bound": True,
+              "replica_behind_bytes": 4_096}  # fmt: skip
+    later = newest + timedelta(seconds=1)
+    add_snapshots(filled, {later: []}, queues=(), brokers=[MASTER | {"role": "M"}, behind])
+    slave = plain(page(client, f"{PAGE}&address=10.0.0.9:10911"))
+    assert "behind ≥ 1 m 30 s" in slave and "bytes behind 4 KiB" in slave
+    master = plain(page(client, f"{PAGE}&at={newest.isoformat().replace('+00:00', 'Z')}"))
+    assert "sends that wait 41" in master and "the first waits for 150 ms" in master
+    assert "not written since its start 3" in master

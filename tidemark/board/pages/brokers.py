@@ -40,11 +40,13 @@ FACTS = (
 """Further columns that are shown of every broker."""
 
 KNOWN_FACTS = (
+    *("sends_waiting", "send_wait_ms", "page_cache_lock_ms", "failed_writes", "producers_online"),
+    *("replica_behind_ms", "replica_behind_bytes"),
     *("slave_read_enabled", "light_queues", "offsets_behind", "offsets_missing"),
     *("offsets_late", "offsets_stand", "shut_down_cleanly", "checkpoint_log_at"),
     *("index_behind_bytes",),
 )
-"""Columns that are shown where they are known: those of slaves, of store folders, of 5.x."""
+"""Columns that are shown where they are known: sends, slaves, store folders, 5.x."""
 
 MOST = 50
 """Rows of a table at most; the pages of groups and topics list all."""

@@ -74,7 +74,7 @@ WORDS = frozenset(
 NAMES = frozenset(
     ("client_id", "producer_group", "consumer_group", "topic", "broker", "subject",
      "actual_client_id", "expected_client_id", "expectation", "table",
-     "differing_topic", "worst_broker")
+     "differing_topic", "worst_broker", "address", "client_address")
 )  # fmt: skip
 """Columns whose values are names, which a line may break at their separators."""
 
