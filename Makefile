@@ -7,7 +7,7 @@ STAMP := $(VENV)/.set-up
 ROOMY = $(shell [ "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deployment unit lint lint-style lint-types docs sbom soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
+.PHONY: help setup demo test test-deployment test-versions unit lint lint-style lint-types docs sbom soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -26,13 +26,18 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 
 # Some environments forbid Python to write bytecode. Each process of tests then took 15 s more until
 # its first test, and every command that a test runs compiled Tidemark again.
-test test-deployment unit: export PYTHONDONTWRITEBYTECODE =
+test test-deployment test-versions unit: export PYTHONDONTWRITEBYTECODE =
 
 test: setup ## all tests but those of deployments, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not deployment" $(ARGS)
 
 test-deployment: setup ## PostgreSQL, an object store, a REST catalog and a Spark cluster, each really started
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m deployment $(ARGS)
+
+test-versions: setup ## what runs on real brokers, on each other version of RocketMQ, in some hours
+	for version in 4.9.7 5.4.0 5.5.0 5.5.1; do \
+		TIDEMARK_TEST_VERSION=$$version $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "cluster and not deployment" $(ARGS) || exit 1; \
+	done
 
 unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
 	@# Thousands of small files, 120 MB, go into memory where it has room: 6 s.

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
 # Without it Java reserves 48 MB for code, which Spark's generated code overflows: a fifth of all
-# processor time then went into sweeping code out, and more into compiling it again.
+# processor time then went into sweeping code out, and more into compiling it again. A tick
+# leaves a GB of garbage: in a heap that starts small, collecting it took a sixteenth of the time.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC -Xmn768m",
 )
 
 
@@ -53,13 +55,63 @@ ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
 """Gives all processes of a test run the home of their one engine."""
 
 
+SPENT_AT = "BUDGET_OF_TESTS_IS_SPENT_AT"
+"""Gives all processes of a test run the instant, in seconds, at which its budget is spent."""
+
+SHARES = {"brokers": 0.45, "runs": 0.45, "kills": 0.45, "cluster": 0.7, "spark": 0.8}
+"""The part of a budget of time after which no further test of a group starts, so that the groups
+that start first leave some of it to the others."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option of machines that must end a run in time, however slow they are."""
+    parser.addoption(
+        "--minutes",
+        type=float,
+        help="skip tests that would start later than this many minutes from now",
+    )
+
+
+LONGEST_SECONDS = 900
+"""A test that takes longer, with its fixtures, hangs: it fails, and the others go on."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Raises in a test that hangs."""
+
+    def hangs(*_: object) -> None:
+        raise TimeoutError(f"the test has not ended after {LONGEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(LONGEST_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test when its group's share of the budget of time is spent."""
+    budget = item.config.getoption("minutes")
+    if budget is not None:
+        left = (1 - SHARES.get(_group(item), 1.0)) * budget * 60
+        if time.time() > float(os.environ[SPENT_AT]) - left:
+            pytest.skip(f"the time for such tests is spent, of {budget:g} minutes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Makes a place for the engine, before other processes inherit the environment."""
-    # A process that a shell starts in the background ignores SIGINT. Dagster's code then ignores
-    # SIGTERM too, as would all processes of the tests, which waited minutes for their end.
+    # A process that a shell starts in the background ignores SIGINT, and one under nohup SIGHUP.
+    # Dagster's code then ignores SIGTERM too, as would all processes of the tests: some would wait
+    # minutes for their end, others for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         os.environ[ENGINE_HOME] = tempfile.mkdtemp(prefix="tidemark-engine-")
+        os.environ[SPENT_AT] = str(time.time() + (config.getoption("minutes") or 0) * 60)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -55,7 +55,7 @@ class Board:
         ).status_code
 
     def shows(self, instant: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while self.observed_at() != instant:
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.3)

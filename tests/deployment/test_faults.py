@@ -111,7 +111,7 @@ class Deployment:
         return [item.snapshot_id for item in sorted(landed(self.lake.landing))]
 
     def until_landed(self, more: int) -> None:
-        wanted, deadline = len(self.landed()) + more, time.monotonic() + 120
+        wanted, deadline = len(self.landed()) + more, time.monotonic() + 400
         while len(self.landed()) < wanted:
             assert time.monotonic() < deadline, self.logs[-1].read_text()
             time.sleep(0.5)

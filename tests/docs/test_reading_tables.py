@@ -31,7 +31,7 @@ def printed(program: Path | str, section: str, lake: Lake, number: int = 0) -> s
         env=os.environ | {"TIDEMARK_HOME": str(lake.home.path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.index("billing") < done.stdout.index("mailer")

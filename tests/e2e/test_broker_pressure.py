@@ -21,7 +21,7 @@ from tidemark.settings.home import Home
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults]
 
-SECONDS = 60
+SECONDS = 180
 LARGEST = 4_000
 """Bytes of a message that the brokers store at most."""
 

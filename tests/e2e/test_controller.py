@@ -34,7 +34,7 @@ pytestmark = [
 
 NAME = "controlled"
 ORDERS = "lab_orders"
-SECONDS = 60
+SECONDS = 180
 
 
 @dataclass

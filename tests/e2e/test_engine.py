@@ -36,7 +36,7 @@ def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
             assert process.poll() is None, process.communicate()
             time.sleep(0.2)
         os.kill(engine.pid, signal.SIGKILL)
-        _, printed = process.communicate(timeout=120)
+        _, printed = process.communicate(timeout=400)
     finally:
         process.kill()
         run_services.down(home)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 
 SENT, SLOW_MILLISECONDS = 100, 100
 ALICE, BOB = "%LMQ%$sessions$alice", "%LMQ%$sessions$bob"
-SECONDS = 120
+SECONDS = 300
 
 
 @dataclass(kw_only=True)

@@ -179,7 +179,7 @@ def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> Non
         name_servers=(cluster.namesrv,), name=NAME, proxies=(cluster.proxy.address,)
     )
     deep = DeepOptions(broker_metrics=True)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while len(value.snapshots) < SNAPSHOTS or not came_back(value.snapshots[-1]):
         assert time.monotonic() < deadline, "what g-gone popped did not come back"
         before = {group: clients.counts(group)[1] for group in ("g-slow", "g-fifo")}

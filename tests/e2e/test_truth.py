@@ -44,7 +44,7 @@ def wait_until_stuck(target):
             and (row.pull_offset or 0) > row.consumer_offset + 1
         }
 
-    until, before = time.monotonic() + 90, standing()
+    until, before = time.monotonic() + 240, standing()
     while True:
         time.sleep(2 * SECONDS)
         now = standing()

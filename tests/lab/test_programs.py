@@ -15,7 +15,7 @@ from tidemark.rocketmq.snapshot.target import ClusterTarget
 pytestmark = pytest.mark.cluster
 
 KINDS = ("push", "ordered", "lite-pull", "assigned", "pull", *(["pop"] * (chosen_version() > "5")))
-SENT, SECONDS = 20, 120
+SENT, SECONDS = 20, 300
 
 
 @pytest.fixture(scope="module")

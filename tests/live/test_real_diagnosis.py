@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import boot
+from tests.conftest import boot, chosen_version
 from tidemark.lab import cluster as lab
 from tidemark.live.diagnosis import Wish, diagnose
 from tidemark.model.consumers import LookupOutcome, StackOutcome
@@ -27,20 +27,19 @@ from tidemark.rocketmq.wire.frame import encode_request
 
 pytestmark = pytest.mark.cluster
 
-VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 SOURCE = Path(lab.__file__).parent / "workload" / "Groups.java"
 GROUP, TOPIC = "g-stuck", "lab_orders"
 SAMPLED_SECONDS = 22.0
 """Brokers add to their counters every 10 s (`StatsItemSet`)."""
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def troubled(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
     """A cluster with groups in trouble, and a snapshot in which g-stuck commits and lags."""
     home = tmp_path_factory.mktemp("lab")
-    for cluster in boot(home, request.param, "trouble"):
+    for cluster in boot(home, chosen_version(), "trouble"):
         target = ClusterTarget(name_servers=(cluster.namesrv,))
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while not blocked(snapshot := collect_snapshot(target)):
             assert time.monotonic() < until, "g-stuck does not block"
             time.sleep(1)

@@ -171,7 +171,7 @@ def test_a_tick_lands_before_it_waits_for_another_run(tmp_path):
             [str(TIDEMARK), "tick"], env=environment(home), stderr=subprocess.PIPE, text=True
         )
         try:
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 400
             while not list(landed(home)):
                 assert tick.poll() is None and time.monotonic() < deadline
                 time.sleep(0.1)

@@ -52,7 +52,7 @@ def test_three_ticks_compute_three_hours_as_one_does(tmp_path, spark_engine):
 def _tick(home):
     command = [sys.executable, "-c", TICK]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment(home), capture_output=True, text=True, timeout=300
+        command, cwd=ROOT, env=environment(home), capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout + done.stderr

@@ -219,7 +219,7 @@ def test_random_cases_are_as_the_client_has_them(version, tmp_path):
         input="\n".join(lines) + "\n",
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=400,
     )
     assert completed.returncode == 0, completed.stderr
     answers = completed.stdout.splitlines()

@@ -32,7 +32,7 @@ def test_expected_owners_are_the_actual_owners(cluster, tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
     )
     assert completed.returncode == 0, completed.stderr
     topics = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,))).topics

@@ -110,7 +110,7 @@ def environment(home: Home, **settings: str) -> dict[str, str]:
 
 
 def run(
-    home: Home, arguments: Sequence[str], timeout: float = 300, **settings: str
+    home: Home, arguments: Sequence[str], timeout: float = 600, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs the `tidemark` command to its end."""
     return subprocess.run(
@@ -143,6 +143,6 @@ def dagster_job(
         env=environment(home, DAGSTER_HOME=str(home.dagster), **(settings or {})),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr

@@ -26,7 +26,7 @@ from sqlalchemy.engine import URL, make_url
 from tests.support.jars import jars
 from tidemark.lab.layout import is_free
 
-START_SECONDS = 120
+START_SECONDS = 300
 S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 PASSWORD = "p:ss\\word"
 """Password of the database's user, with both characters that a password file escapes."""

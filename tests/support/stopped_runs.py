@@ -87,7 +87,7 @@ def stopped(lake, writer, remote="", **settings):
 def refused(process):
     """The one line of a process that continues without a lease and must not commit."""
     os.kill(process.pid, signal.SIGCONT)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=400)
     assert process.returncode == 1, output
     (line,) = output.splitlines()
     return line

@@ -73,6 +73,7 @@ def test_a_name_calls_nobody(service: str, monkeypatch: pytest.MonkeyPatch) -> N
         hook.response = b"ok"  # Slack's own; it stands for no JSON at the others
         if plugin:
             monkeypatch.setattr(plugin, address, hook.http)
+            monkeypatch.setattr(plugin, "request_rate_per_sec", 0)  # the receiver has no limit
         url = url.format(address=hook.http.rpartition("@")[2].partition("/")[0])
         for words in (Words(), Words("zh"), Words("en", "{{ notifications[0].subject }}")):
             AppriseChannel(url, words=words).send(named[:1])

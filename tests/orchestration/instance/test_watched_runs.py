@@ -81,7 +81,7 @@ def test_the_daemon_ends_dead_and_overdue_runs(home, daemon, deaf):
         dead = begun(instance, f"{pid}/1.0/{host}", 3600)
         hanging = begun(instance, identity(deaf.pid), 1)
         mine = begun(instance, identity(os.getpid()), 3600)
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         statuses = {}
         while list(statuses.values()).count(dg.DagsterRunStatus.FAILURE) < 2:
             log = (home.dagster / "daemon.log").read_text()

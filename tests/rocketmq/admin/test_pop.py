@@ -23,7 +23,7 @@ GROUPS = ("g-pop", "g-pop-stuck")
 HANDED_OUT_AGAIN = "%RETRY%g-pop-stuck_lab_orders"
 """The topic of messages that were not acknowledged in time, here after 10 s."""
 
-SECONDS = 90
+SECONDS = 240
 
 
 @contextmanager

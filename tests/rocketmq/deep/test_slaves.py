@@ -53,7 +53,7 @@ def counted(cluster):
 
 def test_slaves_count_what_they_hand_out(served):
     """A window counts what moved within it; after a minute all of it was read from the slave."""
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + 300
     while True:
         numbers, written = counted(served)
         master, slave = numbers.get(0) or 0.0, numbers.get(1) or 0.0
