@@ -20,7 +20,7 @@ import dagster as dg
 
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table, type_text
-from tidemark.lake.tables import progress, quality
+from tidemark.lake.tables import alerting, progress, quality, raw
 
 OWNERS = ["team:tidemark"]
 
@@ -47,6 +47,21 @@ EVERY_HOUR = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=2), fail_window=timedelta(hours=3)
 )
 """Freshness policy of assets that are materialized once an hour."""
+
+
+PAGES = {
+    progress.GROUPS: "/groups",
+    progress.QUEUES: "/groups",
+    progress.TOPICS: "/topics",
+    progress.EVENTS: "/events",
+    progress.OBJECTIVES: "/objectives",
+    raw.BROKERS: "/brokers",
+    alerting.ALERTS: "/incidents",
+    alerting.INCIDENTS: "/incidents",
+    quality.RESULTS: "/quality",
+    quality.QUARANTINE: "/quality",
+}
+"""The page of the board that shows the rows of a table, for the tables that have one."""
 
 
 def key_of(table: Table) -> dg.AssetKey:
@@ -109,6 +124,19 @@ def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -
             "dagster/table_name": table.name,
         },
     }
+
+
+def shown_at(key: dg.AssetKey, board_url: str) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of an asset by which a person gets from Dagster to its page of the board.
+
+    Args:
+        key: of the asset.
+        board_url: address of the board; empty where it is not known.
+    """
+    pages = {key_of(table): page for table, page in PAGES.items()}
+    if not board_url or key not in pages:
+        return {}
+    return {"board": dg.MetadataValue.url(board_url.rstrip("/") + pages[key])}
 
 
 def written(rows: int, window: Window, **more: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import dagster as dg
 from assets.alerting import alerts, incidents, notifications
 from assets.computed import computed
 from assets.maintenance import maintenance
+from assets.metadata import shown_at
 from assets.partitions import computable_since, first_hour, hourly, in_parts
 from assets.progress import (
     members,
@@ -95,9 +96,10 @@ def build(
 
     def configured(spec: dg.AssetSpec) -> dg.AssetSpec:
         group = f"{prefix}{spec.group_name}"
+        shown = spec.merge_attributes(metadata=shown_at(spec.key, settings.board_url))
         if not spec.partitions_def:
-            return spec.replace_attributes(group_name=group)
-        return spec.replace_attributes(group_name=group, partitions_def=partitions)
+            return shown.replace_attributes(group_name=group)
+        return shown.replace_attributes(group_name=group, partitions_def=partitions)
 
     made = dg.map_asset_specs(configured, [*assets, decisions, notifications, data_docs])
     checks = [*tick_checks(brought), audit]

@@ -7,13 +7,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.metadata import EVERY_HOUR
+from assets.metadata import EVERY_HOUR, PAGES
 from assets.partitions import TABLES_POOL
 from assets.resource_keys import PREFIX
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from orchestration.definitions import build
 from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK
+from tidemark.board.pages import brokers, groups, incidents, objectives, quality, tables
 from tidemark.lake.tables import TABLES
 from tidemark.settings.environment import Settings
 
@@ -204,3 +205,24 @@ def test_columns_that_tables_share_have_a_lineage() -> None:
                     assert (
                         source.column_name in TABLES[".".join(source.asset_key.path)].column_names
                     )
+
+
+def test_assets_lead_to_their_page_of_the_board() -> None:
+    settings = Settings(board_url="https://board.example/tidemark/")
+    graph = build(settings).resolve_asset_graph()
+    pages = {
+        key.to_user_string(): metadata["board"].value
+        for key in graph.get_all_asset_keys()
+        if "board" in (metadata := graph.get(key).metadata)
+    }
+    assert pages["progress/groups"] == "https://board.example/tidemark/groups"
+    assert pages["quality/quarantine"] == "https://board.example/tidemark/quality"
+    assert "progress/timeline" not in pages, "no page shows its rows"
+    unknown = build(Settings()).resolve_asset_graph()
+    assert not any("board" in unknown.get(key).metadata for key in unknown.get_all_asset_keys())
+
+
+def test_every_page_that_assets_lead_to_is_one_of_the_board() -> None:
+    modules = (brokers, groups, incidents, objectives, quality, tables)
+    served = {route.path for module in modules for route in module.router.routes}
+    assert set(PAGES.values()) <= served
