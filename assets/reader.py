@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.copies import tables_with_unique_keys
@@ -44,14 +44,23 @@ def read_windows(session: SparkSession, table: Table, *windows: Window) -> DataF
     return as_read(session.table(table.name).where(of_windows))
 
 
-def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame:
+def read_hours(
+    session: SparkSession, table: Table, window: Window, *conditions: Column
+) -> DataFrame:
     """Read the rows of a table in a window with code that does not name the window.
 
     Files are picked by whole hours, so that Spark runs the same compiled code at every tick.
+
+    Args:
+        session: the Spark session.
+        table: the table.
+        window: the window.
+        conditions: further conditions. All are one filter, because a plan of a tick reads tables
+            dozens of times, and Spark visits each filter hundreds of times until it is resolved.
     """
     of_hours = stored_in(window.whole_hours(), table.instant)
-    rows = session.table(table.name).where(of_hours).where(inside(window, table.instant))
-    return as_read(rows)
+    wanted = reduce(and_, (of_hours, inside(window, table.instant), *conditions))
+    return as_read(session.table(table.name).where(wanted))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +79,9 @@ class Reader:
     plan: RunPlan
     validation: Validation = NOT_VALIDATED
 
-    def hours(self, table: Table, window: Window) -> DataFrame:
+    def hours(self, table: Table, window: Window, *conditions: Column) -> DataFrame:
         """Read the rows of a table in any window; see `read_hours`."""
-        return read_hours(self.session, table, window)
+        return read_hours(self.session, table, window, *conditions)
 
     def rows(self, table: Table, earlier: Iterable[str] = ()) -> DataFrame:
         """Read the rows of a table that belong to the plan's snapshots, or to earlier ones.
@@ -88,19 +97,19 @@ class Reader:
         before = sorted(set(earlier) - set(plan.snapshot_ids))
         snapshot_id = F.col("snapshot_id")
         of_window = snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshot_ids))
-        rows = self.hours(table, plan.reach if before else plan.window)
         if not before:
-            return rows.where(of_window)
+            return self.hours(table, plan.window, of_window)
         of_before = snapshot_id.isNotNull() & snapshot_id.isin(before)
         lies_before = is_before(plan.window.start, table.instant)
-        return rows.where(of_window | of_before).where(lies_before == of_before)
+        is_wanted = of_window | of_before
+        return self.hours(table, plan.reach, is_wanted, lies_before == of_before)
 
     def only(self, table: Table, snapshot_ids: Iterable[str]) -> DataFrame:
         """Read the rows of a table that belong to given snapshots, of the window or before it."""
         wanted = sorted(snapshot_ids)
         # Without a wanted snapshot Spark plans no scan.
         is_wanted = F.col("snapshot_id").isin(wanted) if wanted else F.lit(False)
-        return self.hours(table, self.plan.reach).where(is_wanted)
+        return self.hours(table, self.plan.reach, is_wanted)
 
     def stored(self, table: Table, before: timedelta = timedelta(0)) -> DataFrame:
         """Read the rows of a table by time; of raw tables those of loaded snapshots or of none.

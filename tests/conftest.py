@@ -58,7 +58,7 @@ ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
 SPENT_AT = "BUDGET_OF_TESTS_IS_SPENT_AT"
 """Gives all processes of a test run the instant, in seconds, at which its budget is spent."""
 
-SHARES = {"brokers": 0.45, "runs": 0.45, "kills": 0.45, "cluster": 0.7, "spark": 0.8}
+SHARES = {"brokers": 0.4, "runs": 0.4, "kills": 0.4, "cluster": 0.6, "spark": 0.75}
 """The part of a budget of time after which no further test of a group starts, so that the groups
 that start first leave some of it to the others."""
 

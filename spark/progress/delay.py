@@ -20,6 +20,8 @@ STORE_TIME = "struct<rank:int,order:bigint,at:timestamp,source:string,error_ms:b
 
 _HISTORY = "struct<at:timestamp,source:string,error_ms:bigint>"
 
+_ENDS = "struct<m0:bigint,t0:bigint,m1:bigint,t1:bigint,reported:bigint>"
+
 
 class Reading(Added):
     """Columns of a consumer's row that `with_times` needs, besides those of ``progress.queues``."""
@@ -45,15 +47,21 @@ class Learned(Added):
 
 
 class Dated(Added):
-    """Store times of the two messages, from a first guess to the best that is known."""
+    """Store times of the two messages, from a first guess to the best that is known.
+
+    What several later columns take is a column of its own: in an expression, Spark would resolve
+    and optimize each use of it anew.
+    """
 
     above_first = column(Steps.types()["step"], "the step that holds the first message")
     above_next = column(Steps.types()["step"], "the step that holds the next message")
+    ends_first = column(_ENDS, "the ends of the step of the first message")
+    ends_next = column(_ENDS, "the ends of the step of the next message")
     of_first = column(_HISTORY, "store time of the first message by its step")
     of_next = column(_HISTORY, "store time of the next message by its step")
-    own_first = column(STORE_TIME, "the same by this observation alone")
+    own_first = column(_HISTORY, "store time of the first message by this observation alone")
+    own_next = column("struct<at:timestamp,source:string>", "the same of the next message")
     known_first = column(STORE_TIME, "the best of this and earlier observations")
-    own_next = column(STORE_TIME, "as `own_first`, of the next message")
     known_next = column(STORE_TIME, "as `known_first`, of the next message")
 
 
@@ -73,15 +81,12 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
     """
     return (
         _with_store_times(_with_offsets_to_date(rows), grown, learned)
-        .transform(Dated.to, own_first=_store_time(*_first_by_itself()))
-        .transform(
-            Dated.to, known_first=_best(Waiting.first, Learned.earlier_first, Dated.own_first)
-        )
-        .transform(Dated.to, own_next=_store_time(*_next_by_itself()))
-        .transform(Dated.to, known_next=_best(Waiting.next, Learned.earlier_next, Dated.own_next))
+        .transform(Dated.to, own_first=_first_by_itself())
+        .transform(Dated.to, known_first=_best_of_first())
+        .transform(Dated.to, own_next=_next_by_itself())
+        .transform(Dated.to, known_next=_best_of_next())
         .where(Learned.is_earlier.isNull())
-        .transform(with_new, **_instants())
-        .transform(with_new, **_delay())
+        .transform(with_new, **(_instants() | _delay()))
         .transform(with_new, **(_spans() | _ready_delay()))
     )
 
@@ -171,6 +176,17 @@ def _best(offset: Column, earlier: Column, own: Column) -> Column:
     return F.when(offset.isNotNull(), F.min(known).over(until_now))
 
 
+def _best_of_first() -> Column:
+    own = Dated.own_first
+    by_itself = _store_time(own["at"], own["source"], own["error_ms"])
+    return _best(Waiting.first, Learned.earlier_first, by_itself)
+
+
+def _best_of_next() -> Column:
+    by_itself = _store_time(Dated.own_next["at"], Dated.own_next["source"], F.lit(None))
+    return _best(Waiting.next, Learned.earlier_next, by_itself)
+
+
 def _with_offsets_to_date(rows: DataFrame) -> DataFrame:
     first = F.greatest("consumer_offset", "min_offset")
     return Waiting.to(
@@ -201,8 +217,13 @@ def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | No
         .where(Steps.step.isNull())
         .transform(
             Dated.to,
-            of_first=_stored(Dated.above_first, Waiting.first, F.col("observed_at")),
-            of_next=_stored(Dated.above_next, Waiting.next, F.col("observed_at")),
+            ends_first=_ends(Dated.above_first, Waiting.first),
+            ends_next=_ends(Dated.above_next, Waiting.next),
+        )
+        .transform(
+            Dated.to,
+            of_first=_stored(Dated.ends_first, Waiting.first, F.col("observed_at")),
+            of_next=_stored(Dated.ends_next, Waiting.next, F.col("observed_at")),
         )
     )
 
@@ -223,17 +244,31 @@ def _step_above(offset: Column) -> Column:
     return F.last(Steps.step, ignorenulls=True).over(above)
 
 
-def _stored(step: Column, offset: Column, now: Column) -> Column:
-    """Return ``at``, ``source`` and ``error_ms`` of the message at an offset, from its step.
+def _ends(step: Column, offset: Column) -> Column:
+    """Return the ends of a step as the message at an offset sees them.
 
-    The contract's ``m0, t0``, ``m1, t1`` and ``s1``, instants in microseconds.
+    The contract's ``m0, t0`` and ``m1, t1``, and what the broker reported of the newest message;
+    instants in microseconds.
     """
-    m1, t1 = step["max_offset"], F.unix_micros(step["observed_at"])
-    last = step["before"]["max_offset"]
+    m1, last = step["max_offset"], step["before"]["max_offset"]
     m0 = F.when(m1 < last, F.lit(0).cast("bigint")).otherwise(last)
     # The first step of a history that was cut off may begin above the message.
     t0 = F.when(m0 <= offset, F.unix_micros(step["before"]["observed_at"]))
-    reported = F.unix_micros(step["newest_stored_at"])
+    return F.struct(
+        m0.alias("m0"),
+        t0.alias("t0"),
+        m1.alias("m1"),
+        F.unix_micros(step["observed_at"]).alias("t1"),
+        F.unix_micros(step["newest_stored_at"]).alias("reported"),
+    )
+
+
+def _stored(ends: Column, offset: Column, now: Column) -> Column:
+    """Return ``at``, ``source`` and ``error_ms`` of the message at an offset, from its step.
+
+    ``s1`` is the contract's, in microseconds.
+    """
+    m0, t0, m1, t1, reported = (ends[name] for name in ("m0", "t0", "m1", "t1", "reported"))
     is_reported = reported.isNotNull() & (t0.isNull() | (reported >= t0))
     s1 = F.when(is_reported, F.least(reported, t1)).otherwise(t1)
     # In floating point: microseconds of days times offsets do not fit into 64 bits.
@@ -265,40 +300,44 @@ def _reported_at() -> Column:
     return F.when(is_readable, F.least(reported, F.col("observed_at")))
 
 
-def _first_by_itself() -> tuple[Column, Column, Column]:
+def _first_by_itself() -> Column:
     """Return store time, source and error of the first readable message by this observation."""
     reported, history = _reported_at(), Dated.of_first
-    none = F.lit(0).cast("bigint")
-    return (
-        F.coalesce(reported, history["at"]),
-        F.when(reported.isNotNull(), F.lit(DelaySource.EXACT)).otherwise(history["source"]),
-        F.when(reported.isNotNull(), none).otherwise(history["error_ms"]) + _error_of_snapshot(),
+    is_reported, none = reported.isNotNull(), F.lit(0).cast("bigint")
+    exact = F.lit(DelaySource.EXACT)
+    error = F.when(is_reported, none).otherwise(history["error_ms"]) + _error_of_snapshot()
+    return F.struct(
+        F.coalesce(reported, history["at"]).alias("at"),
+        F.when(is_reported, exact).otherwise(history["source"]).alias("source"),
+        error.alias("error_ms"),
     )
 
 
-def _next_by_itself() -> tuple[Column, Column, Column]:
+def _next_by_itself() -> Column:
     """Return the store time of the first message not handed out, maybe the first readable one."""
     is_first = Waiting.next == Waiting.first
-    history = Dated.of_next
-    at, source = (
-        F.when(is_first, F.coalesce(Dated.known_first[name], own)).otherwise(history[name])
-        for name, own in zip(("at", "source"), _first_by_itself(), strict=False)
+    return F.struct(
+        *(
+            F.when(is_first, F.coalesce(Dated.known_first[name], Dated.own_first[name]))
+            .otherwise(Dated.of_next[name])
+            .alias(name)
+            for name in ("at", "source")
+        )
     )
-    return at, source, F.lit(None).cast("bigint")
 
 
 def _instants() -> dict[str, Column]:
     newest = F.col("newest_stored_at")
     return {
         "newest_at": F.when(newest.isNotNull(), F.least(newest, F.col("observed_at"))),
-        "consumer_at": F.coalesce(Dated.known_first["at"], _unless_bound(*_first_by_itself())),
-        "pull_at": F.coalesce(Dated.known_next["at"], _unless_bound(*_next_by_itself())),
+        "consumer_at": F.coalesce(Dated.known_first["at"], _unless_bound(Dated.own_first)),
+        "pull_at": F.coalesce(Dated.known_next["at"], _unless_bound(Dated.own_next)),
     }
 
 
-def _unless_bound(at: Column, source: Column, _: Column) -> Column:
+def _unless_bound(own: Column) -> Column:
     """Return a store time that is cut at this very instant; a bound of it states nothing."""
-    return F.when(source != DelaySource.AT_LEAST, at)
+    return F.when(own["source"] != DelaySource.AT_LEAST, own["at"])
 
 
 def _is_consumed() -> Column:
@@ -343,8 +382,7 @@ def _ready_delay() -> dict[str, Column]:
     """
     age = at_least_zero(milliseconds(F.col("pull_at"), F.col("observed_at")))
     are_all_out = F.col("available") == 0
-    by_itself = _next_by_itself()[1]
-    known = F.coalesce(Dated.known_next["source"], by_itself)
+    known = F.coalesce(Dated.known_next["source"], Dated.own_next["source"])
     source = F.when(are_all_out, F.lit(DelaySource.EXACT)).when(F.col("pull_at").isNotNull(), known)
     return {
         "ready_delay_ms": F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age),
