@@ -8,6 +8,7 @@ import typer
 from tidemark.cli.errors import CommandError
 from tidemark.cli.invocation import invocation, me
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
+from tidemark.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from tidemark.lake.catalog import Lake
@@ -42,7 +43,8 @@ def list_rows(
 
     names = [table.name for table in raw.ALL]
     if table and table not in names:
-        raise typer.BadParameter(f"no table {table!r}; there are {', '.join(names)}")
+        meant = did_you_mean(table, names)
+        raise typer.BadParameter(f"no table {table!r}{meant}; there are {', '.join(names)}")
     lake = _lake()
     settled = decided_rows(lake)
     result = list(settled.values()) if decided else waiting_rows(quarantined_rows(lake), settled)
