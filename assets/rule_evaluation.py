@@ -98,9 +98,8 @@ def _rows_of(session: SparkSession, table: Table, snapshots: Sequence[LoadedSnap
     """Read the rows of a table that belong to given snapshots, which are in order of time."""
     if not snapshots:
         return as_read(session.table(table.name).where(F.lit(False)))
-    rows = read_hours(session, table, history.window_of(snapshots))
-    ids = [snapshot.snapshot_id for snapshot in snapshots]
-    return rows.where(F.col("snapshot_id").isin(ids))
+    is_theirs = F.col("snapshot_id").isin([snapshot.snapshot_id for snapshot in snapshots])
+    return read_hours(session, table, history.window_of(snapshots), is_theirs)
 
 
 def _files_left_out(

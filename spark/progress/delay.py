@@ -50,7 +50,7 @@ class Dated(Added):
     """Store times of the two messages, from a first guess to the best that is known.
 
     What several later columns take is a column of its own: in an expression, Spark would resolve
-    and optimize each use of it anew.
+    and optimize each use of it again.
     """
 
     above_first = column(Steps.types()["step"], "the step that holds the first message")
@@ -60,7 +60,7 @@ class Dated(Added):
     of_first = column(_HISTORY, "store time of the first message by its step")
     of_next = column(_HISTORY, "store time of the next message by its step")
     own_first = column(_HISTORY, "store time of the first message by this observation alone")
-    own_next = column("struct<at:timestamp,source:string>", "the same of the next message")
+    own_next = column(_HISTORY, "the same of the next message, whose error nobody needs")
     known_first = column(STORE_TIME, "the best of this and earlier observations")
     known_next = column(STORE_TIME, "as `known_first`, of the next message")
 
@@ -82,9 +82,11 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
     return (
         _with_store_times(_with_offsets_to_date(rows), grown, learned)
         .transform(Dated.to, own_first=_first_by_itself())
-        .transform(Dated.to, known_first=_best_of_first())
+        .transform(
+            Dated.to, known_first=_best(Waiting.first, Learned.earlier_first, Dated.own_first)
+        )
         .transform(Dated.to, own_next=_next_by_itself())
-        .transform(Dated.to, known_next=_best_of_next())
+        .transform(Dated.to, known_next=_best(Waiting.next, Learned.earlier_next, Dated.own_next))
         .where(Learned.is_earlier.isNull())
         .transform(with_new, **(_instants() | _delay()))
         .transform(with_new, **(_spans() | _ready_delay()))
@@ -172,19 +174,8 @@ def _best(offset: Column, earlier: Column, own: Column) -> Column:
     message = (*RUN, "consumer_group", "client_id", Reading.read_from, offset)
     waiting = SparkWindow.partitionBy(*message).orderBy("observed_at")
     until_now = waiting.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
-    known = F.coalesce(earlier, own)
+    known = F.coalesce(earlier, _store_time(own["at"], own["source"], own["error_ms"]))
     return F.when(offset.isNotNull(), F.min(known).over(until_now))
-
-
-def _best_of_first() -> Column:
-    own = Dated.own_first
-    by_itself = _store_time(own["at"], own["source"], own["error_ms"])
-    return _best(Waiting.first, Learned.earlier_first, by_itself)
-
-
-def _best_of_next() -> Column:
-    by_itself = _store_time(Dated.own_next["at"], Dated.own_next["source"], F.lit(None))
-    return _best(Waiting.next, Learned.earlier_next, by_itself)
 
 
 def _with_offsets_to_date(rows: DataFrame) -> DataFrame:
@@ -316,14 +307,14 @@ def _first_by_itself() -> Column:
 def _next_by_itself() -> Column:
     """Return the store time of the first message not handed out, maybe the first readable one."""
     is_first = Waiting.next == Waiting.first
-    return F.struct(
-        *(
-            F.when(is_first, F.coalesce(Dated.known_first[name], Dated.own_first[name]))
-            .otherwise(Dated.of_next[name])
-            .alias(name)
-            for name in ("at", "source")
+    at, source = (
+        F.when(is_first, F.coalesce(Dated.known_first[name], Dated.own_first[name])).otherwise(
+            Dated.of_next[name]
         )
+        for name in ("at", "source")
     )
+    no_error = F.lit(None).cast("bigint").alias("error_ms")
+    return F.struct(at.alias("at"), source.alias("source"), no_error)
 
 
 def _instants() -> dict[str, Column]:

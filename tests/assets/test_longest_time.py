@@ -68,7 +68,7 @@ def test_a_run_ends_after_its_longest_time(lake, body, starved):
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(8)
         os.kill(process.pid, signal.SIGCONT)
-    _, errors = process.communicate(timeout=180)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "tidemark: the run has taken longer than 6 s (TIDEMARK_RUN_MINUTES)" in errors
     if body == STUCK:

@@ -23,7 +23,7 @@ from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 60
+SECONDS = 15
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def home(tmp_path):
 def refused(home, arguments, code, **settings):
     """The one line that a command prints before it gives up."""
     started = time.monotonic()
-    done = run(home, arguments, timeout=180, **settings)
+    done = run(home, arguments, timeout=60, **settings)
     seconds = time.monotonic() - started
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
@@ -151,7 +151,7 @@ def test_a_failed_snapshot_names_what_to_do(home):
 
 def test_doctor_names_a_wrong_channel_without_its_secret(home):
     settings = {"TIDEMARK_DIGEST_EVERY": "soon", "TIDEMARK_NOTIFY_URLS": "nosuch://s3cret"}
-    done = run(home, ["doctor"], timeout=180, **settings)
+    done = run(home, ["doctor"], timeout=60, **settings)
     lines = sorted(line for line in done.stdout.splitlines() if " notices " in line)
     assert lines[0].startswith("FAIL  notices  TIDEMARK_DIGEST_EVERY: a duration is wanted")
     assert lines[1].startswith("FAIL  notices  TIDEMARK_NOTIFY_URLS, address 1: apprise cannot use")
@@ -177,7 +177,7 @@ def test_doctor_names_wrong_files_of_brought_suites(home):
 
 def test_debug_shows_the_traceback(home):
     with closed_port() as address:
-        done = run(home, ["--debug", "lag", "--namesrv", address], timeout=180)
+        done = run(home, ["--debug", "lag", "--namesrv", address], timeout=60)
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 
@@ -240,7 +240,7 @@ def _one_snapshot():
 
 def test_an_empty_table_is_an_empty_response(home):
     home.path.mkdir()
-    done = run(home, ["show", "progress.groups", "--format", "json"], timeout=180)
+    done = run(home, ["show", "progress.groups", "--format", "json"], timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
 
 
@@ -253,7 +253,7 @@ def test_a_home_that_cannot_be_is_one_line(tmp_path):
 def test_a_reader_that_goes_away_is_no_error(home):
     home.path.mkdir()
     command = f"{Path(sys.executable).with_name('tidemark')} --help | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=180)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

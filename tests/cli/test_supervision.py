@@ -114,7 +114,7 @@ def test_a_process_that_cannot_be_ended_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", gives_up_at_once, "soon"],
         env=os.environ | {NAME: str(tmp_path)},
         capture_output=True,
-        timeout=180,
+        timeout=60,
         text=True,
     )
     remaining = left(tmp_path)

@@ -364,7 +364,7 @@ def test_a_signal_ends_it_cleanly(home, number):
         assert process.stdout
         first = [process.stdout.readline() for _ in range(2)]
         os.kill(process.pid, number)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=30)
     finally:
         process.kill()
     assert (process.returncode, unhurried(err.splitlines())) == (0, [])
@@ -376,7 +376,7 @@ def test_a_signal_ends_it_cleanly(home, number):
 
 def test_once_is_one_snapshot_of_each(home):
     (home.path / "clusters.yaml").write_text(TWO)
-    done = run(home, ["collect"], timeout=180)
+    done = run(home, ["collect"], timeout=60)
     assert done.returncode == 1
     assert [line.split()[1:3] for line in done.stdout.splitlines()] == [
         ["a", "FAILED"],

@@ -51,7 +51,7 @@ def test_it_goes_on_while_a_broker_is_unreachable(collecting, cluster):
         faults.resume(cluster, "broker-b")
     printed += lines_until(process, "COMPLETE")
     os.kill(process.pid, signal.SIGTERM)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=30)
     assert process.returncode == 0
     assert all("took too long" in line for line in err.splitlines()), err
     printed += out.splitlines()

@@ -167,7 +167,7 @@ def leaks(home, *texts):
 
 def test_clusters_fail_alone_and_no_secret_leaks(secure, home):
     configure(home, secure)
-    done = run(home, ["--debug", "collect"], timeout=180, **ACCOUNTS)
+    done = run(home, ["--debug", "collect"], timeout=60, **ACCOUNTS)
     assert done.returncode == 0, done.stderr
     lines = {line.split()[1]: line for line in done.stdout.splitlines()}
     assert {name: line.split()[2] for name, line in lines.items()} == {
@@ -187,14 +187,14 @@ def test_clusters_fail_alone_and_no_secret_leaks(secure, home):
     }
     assert transports["right"] == "tls" and transports["unverified"] == "tls_unverified"
 
-    doctor = run(home, ["doctor"], timeout=180, **ACCOUNTS)
+    doctor = run(home, ["doctor"], timeout=60, **ACCOUNTS)
     right = run(
-        home, ["snapshot", "--format", "json"], timeout=180, TIDEMARK_CLUSTER="right", **ACCOUNTS
+        home, ["snapshot", "--format", "json"], timeout=60, TIDEMARK_CLUSTER="right", **ACCOUNTS
     )
     assert json.loads(right.stdout)["snapshot"]["transport"] == "tls"
-    wrong = run(home, ["--debug", "lag"], timeout=180, TIDEMARK_CLUSTER="wrong", **ACCOUNTS)
+    wrong = run(home, ["--debug", "lag"], timeout=60, TIDEMARK_CLUSTER="wrong", **ACCOUNTS)
     assert wrong.returncode == 1 and "Traceback" in wrong.stderr
-    plain = run(home, ["lag"], timeout=180, TIDEMARK_CLUSTER="wrong", **ACCOUNTS)
+    plain = run(home, ["lag"], timeout=60, TIDEMARK_CLUSTER="wrong", **ACCOUNTS)
     assert plain.returncode == 1 and plain.stderr.count("\n") == 1
     assert "access denied" in plain.stderr
     shown = [

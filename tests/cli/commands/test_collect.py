@@ -40,7 +40,7 @@ def store(tmp_path):
 
 
 def collect(home, *arguments):
-    return run(home, ["collect", *map(str, arguments)], timeout=180)
+    return run(home, ["collect", *map(str, arguments)], timeout=60)
 
 
 def test_a_store(home, store):
@@ -169,7 +169,7 @@ def test_a_collector_that_reaches_nobody_is_alive(home, tmp_path):
     command = [TIDEMARK, "collect", *options]
     with subprocess.Popen(command, env=environment(home), stderr=subprocess.PIPE) as collector:
         try:
-            until = time.monotonic() + 180
+            until = time.monotonic() + 60
             while not alive.exists() and collector.poll() is None and time.monotonic() < until:
                 time.sleep(0.1)
         finally:

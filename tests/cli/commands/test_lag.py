@@ -176,6 +176,6 @@ def test_a_delay_is_the_difference_of_whole_milliseconds(milliseconds):
 def test_a_cluster_without_groups_is_not_an_empty_table_alone(tmp_path):
     size = Large(topics=1, queues=1, groups=0, topics_per_group=0)
     with standin.serve(size, brokers=1) as namesrv:
-        done = run(Home.of(tmp_path), ["lag", "--namesrv", namesrv], timeout=180)
+        done = run(Home.of(tmp_path), ["lag", "--namesrv", namesrv], timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == NO_GROUPS

@@ -31,7 +31,7 @@ def test_agents_are_served_where_the_setting_allows_it(tmp_path, on) -> None:
     with subprocess.Popen(command, env=environment(home, **settings)) as process:
         try:
             assert process.poll() is None
-            deadline = time.monotonic() + 180
+            deadline = time.monotonic() + 60
             while not _responds(port) and time.monotonic() < deadline:
                 time.sleep(0.1)
             response = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={})

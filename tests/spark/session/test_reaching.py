@@ -50,7 +50,7 @@ SparkResource(spark_config={"spark.remote": remote, "spark.sql.ansi.enabled": "t
 def test_a_spark_that_ends_while_a_session_opens_is_reported_within_seconds():
     """By pyspark's own patience the first request would be repeated for ten minutes."""
     opening = subprocess.run(
-        [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60, check=False
     )
     assert opening.returncode == 1
     assert "StatusCode.UNAVAILABLE" in opening.stderr
@@ -89,7 +89,7 @@ def test_a_failure_of_a_server_is_not_logged_before_its_line(spark_engine):
         [sys.executable, "-c", FAILS, spark_engine.remote],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=120,
         env=os.environ | {TOKEN: spark_engine.token},
         check=False,
     )
