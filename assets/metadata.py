@@ -49,21 +49,6 @@ EVERY_HOUR = dg.FreshnessPolicy.time_window(
 """Freshness policy of assets that are materialized once an hour."""
 
 
-PAGES = {
-    progress.GROUPS: "/groups",
-    progress.QUEUES: "/groups",
-    progress.TOPICS: "/topics",
-    progress.EVENTS: "/events",
-    progress.OBJECTIVES: "/objectives",
-    raw.BROKERS: "/brokers",
-    alerting.ALERTS: "/incidents",
-    alerting.INCIDENTS: "/incidents",
-    quality.RESULTS: "/quality",
-    quality.QUARANTINE: "/quality",
-}
-"""The page of the board that shows the rows of a table, for the tables that have one."""
-
-
 def key_of(table: Table) -> dg.AssetKey:
     """Return the asset key of a table: its full name."""
     return dg.AssetKey(table.name.split("."))
@@ -126,6 +111,21 @@ def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -
     }
 
 
+PAGES = {
+    key_of(progress.GROUPS): "/groups",
+    key_of(progress.QUEUES): "/groups",
+    key_of(progress.TOPICS): "/topics",
+    key_of(progress.EVENTS): "/events",
+    key_of(progress.OBJECTIVES): "/objectives",
+    key_of(raw.BROKERS): "/brokers",
+    key_of(alerting.ALERTS): "/incidents",
+    key_of(alerting.INCIDENTS): "/incidents",
+    key_of(quality.RESULTS): "/quality",
+    key_of(quality.QUARANTINE): "/quality",
+}
+"""The page of the board that shows the rows of an asset, for the assets that have one."""
+
+
 def shown_at(key: dg.AssetKey, board_url: str) -> dict[str, dg.MetadataValue]:
     """Return the metadata of an asset by which a person gets from Dagster to its page of the board.
 
@@ -133,10 +133,9 @@ def shown_at(key: dg.AssetKey, board_url: str) -> dict[str, dg.MetadataValue]:
         key: of the asset.
         board_url: address of the board; empty where it is not known.
     """
-    pages = {key_of(table): page for table, page in PAGES.items()}
-    if not board_url or key not in pages:
+    if not board_url or key not in PAGES:
         return {}
-    return {"board": dg.MetadataValue.url(board_url.rstrip("/") + pages[key])}
+    return {"board": dg.MetadataValue.url(board_url.rstrip("/") + PAGES[key])}
 
 
 def written(rows: int, window: Window, **more: Any) -> dict[str, Any]:
