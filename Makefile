@@ -26,7 +26,7 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 
 # Some environments forbid Python to write bytecode. Each process of tests then took 15 s more until
 # its first test, and every command that a test runs compiled Tidemark again.
-test test-deployment test-versions unit: export PYTHONDONTWRITEBYTECODE =
+test test-deployment unit: export PYTHONDONTWRITEBYTECODE =
 
 test: setup ## all tests but those of deployments, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not deployment" $(ARGS)
@@ -36,7 +36,7 @@ test-deployment: setup ## PostgreSQL, an object store, a REST catalog and a Spar
 
 test-versions: setup ## what runs on real brokers, on each other version of RocketMQ, in some hours
 	for version in 4.9.7 5.4.0 5.5.0 5.5.1; do \
-		TIDEMARK_TEST_VERSION=$$version $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "cluster and not deployment" $(ARGS) || exit 1; \
+		TIDEMARK_TEST_VERSION=$$version $(MAKE) test ARGS='-m "cluster and not deployment" $(ARGS)' || exit 1; \
 	done
 
 unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute

@@ -72,8 +72,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-LONGEST_SECONDS = 900
-"""A test that takes longer, with its fixtures, hangs: it fails, and the others go on."""
+LONGEST_SECONDS = 1800
+"""A test that takes longer, with its fixtures, hangs: it fails, and the others go on. No test waits
+longer for a process of its own."""
 
 
 @pytest.hookimpl(wrapper=True)
