@@ -43,8 +43,8 @@ def list_rows(
 
     names = [table.name for table in raw.ALL]
     if table and table not in names:
-        meant = did_you_mean(table, names)
-        raise typer.BadParameter(f"no table {table!r}{meant}; there are {', '.join(names)}")
+        meant = did_you_mean(table, names) or f"; there are {', '.join(names)}"
+        raise typer.BadParameter(f"no table {table!r}{meant}")
     lake = _lake()
     settled = decided_rows(lake)
     result = list(settled.values()) if decided else waiting_rows(quarantined_rows(lake), settled)

@@ -72,10 +72,8 @@ def show(
     from tidemark.lake.typed_rows import dict_rows
 
     if name not in TABLES:
-        meant = did_you_mean(name, TABLES)
-        raise typer.BadParameter(
-            f"no table {name!r}{meant}; the tables are {', '.join(sorted(TABLES))}"
-        )
+        meant = did_you_mean(name, TABLES) or f"; the tables are {', '.join(sorted(TABLES))}"
+        raise typer.BadParameter(f"no table {name!r}{meant}")
     known = TABLES[name].column_names
     named = _named(columns, known)
     selected = select(invocation().lake, TABLES[name], where, limit)
