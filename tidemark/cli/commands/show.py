@@ -106,8 +106,6 @@ def _named(columns: str, known: Iterable[str]) -> Sequence[str]:
     named = [column.strip() for column in columns.split(",") if column.strip()]
     for column in named:
         if column not in known:
-            meant = did_you_mean(column, known)
-            raise typer.BadParameter(
-                f"--columns: no column {column!r}{meant}; the columns are {', '.join(known)}"
-            )
+            meant = did_you_mean(column, known) or f"; the columns are {', '.join(known)}"
+            raise typer.BadParameter(f"--columns: no column {column!r}{meant}")
     return named
