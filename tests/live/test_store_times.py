@@ -51,7 +51,7 @@ def test_store_times_are_those_of_spark(spark):
     """Both compute the same instants, sources and errors from any step."""
     from pyspark.sql import functions as F
 
-    from spark.progress.delay import _stored
+    from spark.progress.delay import _ends, _stored
 
     rng, cases = random.Random(7), []
     for _ in range(400):
@@ -78,8 +78,9 @@ def test_store_times_are_those_of_spark(spark):
         )
         for number, (grown, offset) in enumerate(cases)
     ]
+    ends = _ends(F.col("step"), F.col("offset"))
     frame = spark.createDataFrame(rows, kind).select(
-        "id", _stored(F.col("step"), F.col("offset"), F.lit(minute(1000))).alias("at_offset")
+        "id", _stored(ends, F.col("offset"), F.lit(minute(1000))).alias("at_offset")
     )
     collected = {row["id"]: row["at_offset"] for row in frame.collect()}
     assert {row["source"] for row in collected.values()} == {"exact", "interpolated", "at_least"}
