@@ -82,12 +82,17 @@ def test_a_group_is_explained_now_and_then(address: str, lake: Lake) -> None:
     assert [row["topic"] for row in explained["topics"]] == ["orders"]
     assert {"owners", "events", "incidents", "members"} < explained.keys()
     at = explained["observed_at"]
+    assert explained["topics"][0]["forecasts"].keys() == {"drain", "loss"}
     then = called(address, "as_of", cluster=CLUSTER, group="mailer", at=at)
     assert then["topics"] == explained["topics"]
 
 
 def test_the_worst_come_first(address: str) -> None:
-    assert called(address, "find_worst", limit=1)["items"][0]["health"]
+    (worst,) = called(address, "find_worst", limit=1)["items"]
+    assert worst["health"]
+    (row,) = called(address, "list_groups", q=worst["consumer_group"], limit=1)["items"]
+    assert worst["forecasts"] == row["forecasts"]
+    assert row["forecasts"]["drain"]["reason"]
 
 
 def test_history_has_its_columns(address: str) -> None:

@@ -21,7 +21,7 @@ def names(client: TestClient, query: str = "") -> list[str]:
 def test_groups_are_the_newest_rows_largest_lag_first(reader: TestClient) -> None:
     assert names(reader) == ["mailer/orders", "billing/orders", "billing/refunds", "audit/orders"]
     row = reader.get("/api/v1/groups").json()["items"][0]
-    assert set(row) == {*progress.GROUPS.column_names, "team"}
+    assert set(row) == {*progress.GROUPS.column_names, "team", "forecasts"}
     assert row["lag"] == 90_000
     assert row["observed_at"].endswith("Z")
 
@@ -119,7 +119,7 @@ def test_clusters_have_snapshot_brokers_and_freshness(reader: TestClient) -> Non
 
 def test_the_document_names_every_column_with_its_meaning(reader: TestClient) -> None:
     document = reader.get("/api/v1/openapi.json").json()
-    groups = document["components"]["schemas"]["ProgressGroups"]["properties"]
-    assert set(groups) == {*progress.GROUPS.column_names, "team"}
+    groups = document["components"]["schemas"]["GroupRow"]["properties"]
+    assert set(groups) == {*progress.GROUPS.column_names, "team", "forecasts"}
     assert groups["delay_ms"]["description"] == progress.DELAY_MS.comment
     assert document["openapi"].startswith("3.")

@@ -30,13 +30,14 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.board import group_history
 from tidemark.board.access import Person
 from tidemark.board.diagnoses import Diagnoses, require_group
+from tidemark.board.forecasts import forecasts
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
 from tidemark.board.responses import ProblemError
 from tidemark.board.scope import Scope, decisive_columns
 from tidemark.board.store import Store
-from tidemark.board.trends import Listed, Points, Trends
+from tidemark.board.trends import GROUPS, Listed, Points, Trends
 from tidemark.lake.clocks import Window
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow
 from tidemark.lake.landing import Landed, aside
@@ -251,13 +252,23 @@ class View:
 
     def trends(self, rows: Shown) -> SeenPoints:
         """Return the last hours of groups until what is shown; nothing where unreadable."""
-        from tidemark.board.trends import GROUPS
-
         return SeenPoints(rows.trends_of(self._store), GROUPS, self.scope)
 
     def points(self, rows: Shown, listed: Listed) -> SeenPoints:
         """Return the last hours of topics or brokers until what is shown; none if unreadable."""
         return SeenPoints(rows.points_of(self._store, listed), listed, self.scope)
+
+    def with_forecasts(
+        self, rows: Shown, listed: Listed, of_list: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return rows of a list among those that are shown, with their ``forecasts``."""
+        if not of_list:
+            return []
+        points = self.trends(rows) if listed is GROUPS else self.points(rows, listed)
+        return [
+            {**row, "forecasts": forecasts(points.of(*(row[name] for name in listed.key)), listed)}
+            for row in of_list
+        ]
 
     def rows_between(
         self,

@@ -27,6 +27,7 @@ COMMANDS = {
     "webserver": "Serve Dagster's pages, guarded against other web pages.",
     "show": "Print rows of any table.",
     "incidents": "List, acknowledge, silence and close incidents.",
+    "forecast": "Show when groups are drained, messages expire and disks are full.",
     "objectives": "Whether objectives were met in a month.",
     "quarantine": "List quarantined rows; accept or dismiss them.",
     "rules": "Alert rules: check, schema, test on history.",
@@ -43,7 +44,7 @@ COMMANDS = {
 """Help text by name. The module of a command is imported only when it is used: `tidemark lag`
 answers before Spark, Dagster or PyIceberg would be imported."""
 
-WITHOUT_PANDAS = ("show", "incidents", "objectives", "quarantine", "serve")
+WITHOUT_PANDAS = ("show", "incidents", "forecast", "objectives", "quarantine", "serve")
 """Commands that only read tables. Only Spark and Great Expectations need pandas."""
 
 

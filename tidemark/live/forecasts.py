@@ -13,9 +13,11 @@ roots of one quadratic equation.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import cache
 from itertools import pairwise
-from statistics import NormalDist
+
+from tidemark.model.forecasts import NoForecast
 
 LIKELIHOOD = 0.9
 """Share of forecasts whose interval holds the instant, where the number behaves as assumed."""
@@ -35,52 +37,51 @@ Point = tuple[datetime, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """When a number reaches a level.
+    """When a number reaches a level, after its newest observation; or why that is not stated.
 
     Attributes:
-        earliest: time from the newest point to the start of the interval.
-        latest: time to its end.
-        basis: time that the points cover.
+        estimate: seconds at the drift of the points.
+        low: seconds to the start of the interval.
+        high: seconds to its end.
+        basis: seconds that the points cover; None where there are too few.
+        reason: why there is no interval; None where there is one.
     """
 
-    earliest: timedelta
-    latest: timedelta
-    basis: timedelta
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    basis: float | None = None
+    reason: NoForecast | None = None
 
 
-def time_to_reach(points: Sequence[Point], level: float) -> Forecast | None:
-    """Return when a number reaches a level; None where the interval is of no use.
+def time_to_reach(points: Sequence[Point], level: float) -> Forecast:
+    """Return when a number reaches a level.
 
-    That is where it is there already, moves away, has too few points, or where the interval is
-    without end, wider than `WIDEST` or further than `FURTHEST`.
+    Nothing is stated where it is there already, moves away, has too few points, or where the
+    interval is without end, wider than `WIDEST` or further than `FURTHEST`.
 
     Args:
         points: known numbers in order of time, none of them a bound.
         level: the level.
     """
-    if len(points) <= FEWEST:
-        return None
+    if not points:
+        return Forecast(reason=NoForecast.UNKNOWN)
     (first, start), (last, newest) = points[0], points[-1]
-    covered = (last - first).total_seconds()
     gap = level - newest
-    if not gap or covered <= 0:
-        return None
+    if not gap:
+        return Forecast(reason=NoForecast.REACHED)
+    covered = (last - first).total_seconds()
+    if len(points) <= FEWEST or covered <= 0:
+        return Forecast(reason=NoForecast.TOO_FEW)
     sign = math.copysign(1.0, gap)
     drift = sign * (newest - start) / covered
     if drift <= 0:
-        return None
+        return Forecast(basis=covered, reason=NoForecast.MOVES_AWAY)
     variance = _variance(points, sign, drift)
     ends = _ends(abs(gap), drift, variance, covered, _quantile(len(points) - 2))
-    if ends is None:
-        return None
-    earliest, latest = ends
-    if latest > WIDEST * earliest or latest > FURTHEST * covered:
-        return None
-    return Forecast(
-        earliest=timedelta(seconds=earliest),
-        latest=timedelta(seconds=latest),
-        basis=last - first,
-    )
+    if ends is None or ends[1] > WIDEST * ends[0] or ends[1] > FURTHEST * covered:
+        return Forecast(basis=covered, reason=NoForecast.TOO_WIDE)
+    return Forecast(estimate=abs(gap) / drift, low=ends[0], high=ends[1], basis=covered)
 
 
 def _variance(points: Sequence[Point], sign: float, drift: float) -> float:
@@ -107,7 +108,10 @@ def _ends(
     return gap**2 / (square * latest), latest
 
 
+@cache
 def _quantile(degrees: int) -> float:
-    """Return the quantile of Student's distribution, by the first terms of its expansion."""
-    z = NormalDist().inv_cdf((1 + LIKELIHOOD) / 2)
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    """Return the quantile of Student's distribution."""
+    # Imported here: most commands forecast nothing.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + LIKELIHOOD) / 2))

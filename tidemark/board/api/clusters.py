@@ -6,14 +6,15 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from tidemark.board.dependencies import Cluster, TheView
+from tidemark.board.forecasts import forecasts_model
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.responses import (
     json_response,
     object_model,
-    page_model,
     page_of,
     row_model,
 )
+from tidemark.board.trends import BROKERS
 from tidemark.board.views import Shown
 from tidemark.lake.tables import raw
 from tidemark.lake.typed_rows import dict_rows
@@ -28,6 +29,13 @@ _CLUSTER = object_model(
     age_seconds=(float, "time since the snapshot started"),
     fresh=(bool, "whether it is at most some collections old"),
     brokers=(list[str], "names of broker groups"),
+)
+
+_BROKER = object_model(
+    "BrokerRow",
+    "A broker at one of its addresses.",
+    row_model(raw.BROKERS),
+    forecasts=forecasts_model(BROKERS),
 )
 
 
@@ -46,13 +54,14 @@ def clusters(view: TheView) -> Response:
 @router.get(
     "/clusters/{cluster}/brokers",
     summary="Brokers of a cluster at its newest snapshot",
-    responses={200: {"model": page_model(raw.BROKERS)}},
+    responses={200: {"model": page_of(_BROKER)}},
 )
 def brokers(view: TheView, cluster: Cluster) -> Response:
     """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
     rows = view.newest.of(raw.BROKERS, cluster)
     rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
-    return json_response({"items": dict_rows(rows), "next_cursor": None})
+    items = view.with_forecasts(view.newest, BROKERS, dict_rows(rows))
+    return json_response({"items": items, "next_cursor": None})
 
 
 def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Query, Response
 
+from tidemark.board.api.groups import GROUP_ROW
 from tidemark.board.dependencies import At, Cluster, TheView, instant_of, part_of, shown
 from tidemark.board.group_copies import COLUMNS, ERROR, MOST, POINT
 from tidemark.board.group_history import MOST_POINTS, STEPS, Series, series, step_for, steps_in
@@ -19,7 +20,7 @@ from tidemark.board.responses import (
     page_model,
     row_model,
 )
-from tidemark.board.scope import GROUPS_WITH_TEAM
+from tidemark.board.trends import GROUPS
 from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import MICROSECOND, Window
@@ -58,7 +59,7 @@ _ROWS: dict[str, Any] = {
     "topics": object_model(
         "GroupOnTopic",
         "A group on a topic.",
-        row_model(GROUPS_WITH_TEAM),
+        GROUP_ROW,
         last_known=_LAST_KNOWN,
     ),
     "queues": object_model(
@@ -114,7 +115,7 @@ def group(view: TheView, cluster: Cluster, group: Group, at: At = None) -> Respo
     ``last_known`` of a topic or queue has what only deep snapshots request, with its instant.
     """
     rows = shown(view, at)
-    return json_response(with_last_known(view, rows, group_details(rows, cluster, group)))
+    return json_response(with_last_known(view, rows, group_details(view, rows, cluster, group)))
 
 
 @router.get(
@@ -223,8 +224,14 @@ def history_of(
     return series(past, "observed_at", names, step or step_for(window, past.num_rows))
 
 
-def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
+def group_details(view: View, rows: Shown, cluster: str, group: str) -> dict[str, Any]:
     """Return the details of a group from the shown rows.
+
+    Args:
+        view: the tables as the person sees them.
+        rows: what is shown.
+        cluster: the cluster.
+        group: the group.
 
     Raises:
         ProblemError: the group has no rows.
@@ -238,7 +245,7 @@ def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
         "consumer_group": group,
         "observed_at": rows.at[cluster],
         **owner_columns(rows.owners.of(cluster, group)),
-        "topics": topics,
+        "topics": view.with_forecasts(rows, GROUPS, topics),
         **details | {"members": with_reports(**details)},
         "incidents": of_group(rows, cluster, group),
     }

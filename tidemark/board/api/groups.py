@@ -5,14 +5,23 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.dependencies import Cursor, Limit, TheView
+from tidemark.board.forecasts import forecasts_model
 from tidemark.board.paging import Order, containing, having, page
-from tidemark.board.responses import ProblemError, json_response, page_model
+from tidemark.board.responses import ProblemError, json_response, object_model, page_of, row_model
 from tidemark.board.scope import GROUPS_WITH_TEAM
+from tidemark.board.trends import GROUPS
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health
 
 router = APIRouter(tags=["groups"])
+
+GROUP_ROW = object_model(
+    "GroupRow",
+    "A group on a topic at a snapshot.",
+    row_model(GROUPS_WITH_TEAM),
+    forecasts=forecasts_model(GROUPS),
+)
 
 
 def require_health(health: str | None) -> None:
@@ -28,7 +37,7 @@ def require_health(health: str | None) -> None:
 @router.get(
     "/groups",
     summary="Groups on topics, newest rows",
-    responses={200: {"model": page_model(GROUPS_WITH_TEAM)}},
+    responses={200: {"model": page_of(GROUP_ROW)}},
 )
 def groups(
     view: TheView,
@@ -49,4 +58,5 @@ def groups(
     rows = having(view.newest.of(progress.GROUPS, cluster), health=health, topic=topic, team=team)
     rows = containing(rows, q, ("consumer_group", "topic"))
     listed, following = page(rows, GROUPS_WITH_TEAM, order, limit, cursor)
-    return json_response({"items": dict_rows(listed), "next_cursor": following})
+    items = view.with_forecasts(view.newest, GROUPS, dict_rows(listed))
+    return json_response({"items": items, "next_cursor": following})

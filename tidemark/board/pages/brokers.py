@@ -86,7 +86,7 @@ def _shown(page: Page, row: Mapping[str, Any]) -> dict[str, Any]:
         "disk": disk_state(row),
         "is_up": has_responded(row),
         "sparks": {name: sparkline(points, (name,)) for name in BROKERS.columns},
-        "forecasts": forecasts(points, "disk_ratio"),
+        "forecasts": forecasts(points, BROKERS),
     }
 
 

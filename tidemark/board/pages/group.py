@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.api.group import group_details
-from tidemark.board.forecasts import forecasts
 from tidemark.board.last_known import LAST_KNOWN, with_last_known
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
@@ -68,7 +67,9 @@ def group(
     """Show one group over a range that ends now, or from an instant to another."""
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
-    details = with_last_known(page.view, page.rows, group_details(page.rows, cluster, group))
+    details = with_last_known(
+        page.view, page.rows, group_details(page.view, page.rows, cluster, group)
+    )
     topics = _by_lag(details["topics"])
     # A group has no offsets on its own dead-letter topic, where links about it lead.
     is_dead = topic.startswith(DLQ_PREFIX) and all(row["topic"] != topic for row in topics)
@@ -95,7 +96,6 @@ def group(
         why=why_of_group(page, chosen_row, queues, details["incidents"]),
         figures=FIGURES,
         facts_shown=_facts(chosen_row),
-        forecasts=forecasts(page.trends.of(cluster, group, chosen), "lag", "loss_in_seconds"),
         queue_columns=QUEUE_COLUMNS,
         topic=chosen,
         axis=axis,

@@ -1,0 +1,31 @@
+"""What is forecast, and why a forecast states nothing."""
+
+from enum import StrEnum
+
+
+class ForecastKind(StrEnum):
+    """What is forecast: the time until it happens."""
+
+    DRAIN = "drain"
+    """No message of a group waits any more."""
+    LOSS = "loss"
+    """The first unconsumed message of a group may be deleted."""
+    DISK = "disk"
+    """The disk of a broker is so full that it refuses messages."""
+
+
+class NoForecast(StrEnum):
+    """Why a forecast states nothing."""
+
+    UNKNOWN = "unknown"
+    """The newest number is unknown."""
+    BOUND = "bound"
+    """The newest number is a bound."""
+    REACHED = "reached"
+    """It has happened already."""
+    TOO_FEW = "too_few"
+    """Too few numbers of the last hours are known."""
+    MOVES_AWAY = "moves_away"
+    """The number stands, or moves the other way."""
+    TOO_WIDE = "too_wide"
+    """The interval has no end, or is too wide or too far away to help."""
