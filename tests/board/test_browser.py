@@ -16,12 +16,20 @@ from tidemark.alerting.incidents.actions import one_incident
 from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
+from tidemark.lake.clocks import HOUR, floor_hour
 from tidemark.lake.decisions import decisions
 from tidemark.lake.tables import alerting, progress
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.slow
+
+PIXEL = """() => {
+    const canvas = document.querySelector("figure.drawn canvas");
+    const [x, y] = [canvas.width * 0.3, canvas.height * 0.7];
+    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];
+}"""
+"""The colour of a point of the first chart below its line."""
 
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
 
@@ -187,6 +195,37 @@ def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, 
     page.wait_for_url("**from=*")
     playwright.expect(page.locator("figure.drawn").first).to_be_visible()
     assert "to=" in page.url and "range=" not in page.url
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_pointer_reads_the_usual_range_of_an_hour(
+    page: playwright.Page, lake: Lake, width: int
+) -> None:
+    add_past(lake)
+    hour = floor_hour(board_home.now()) - HOUR
+    row = {"consumer_group": "mailer", "hour_of_week": 1, "weeks": 3}
+    rows = [
+        row | {"hour": hour + HOUR * place, "lag_low": 5.0, "lag_high": 60_000.0 + place}
+        for place in (0, 1)
+    ]
+    lake.append(progress.BASELINES, board_home.rows_of(progress.BASELINES, hour, rows))
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{GROUP}&from={hour:%Y-%m-%dT%H:%M}&to={board_home.now():%Y-%m-%dT%H:%M:%S}")
+    legend = page.locator("figure.drawn .legend .range")
+    playwright.expect(legend).to_have_count(1)
+    plot = page.locator("figure.drawn .u-over").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box
+    seen = set()
+    for share in (0.02, 0.98):
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+        playwright.expect(page.locator(".when").first).to_contain_text("20")
+        seen.add(legend.text_content())
+    assert seen <= {"5 – 60,000", "5 – 60,001"} and seen
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    inside = page.evaluate(PIXEL)
+    assert inside[3] > 0, "the range is painted where the line is not"
 
 
 def test_without_javascript_pages_can_be_read(address: str, lake: Lake) -> None:

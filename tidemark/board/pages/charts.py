@@ -20,7 +20,8 @@ from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.pages.wording import milliseconds, number, share, size
 from tidemark.board.views import Shown, View
 from tidemark.lake.bounds import Bound, bound_of, marked
-from tidemark.lake.clocks import Window
+from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.tables import progress
 from tidemark.model.incidents import IncidentState
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
@@ -33,6 +34,12 @@ TIMES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400,
 
 LARGEST_ERROR = 1.25
 """Share of the largest value up to which the area of error may raise the value axis."""
+
+USUAL_MOST = 2.0
+"""The same of the usual range. A line at 0 has no height that the range could take from it."""
+
+USUAL_WITHIN = timedelta(days=2)
+"""Longest window with usual ranges: each of its hours is in a file of its own, which takes 1 ms."""
 
 MARKS = 8
 """Marks of the time axis at most."""
@@ -83,6 +90,30 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Usual:
+    """The usual range of an hour, with which rules of kind `unusual` compare.
+
+    Attributes:
+        hour: its start.
+        low: the lower end.
+        high: the upper end.
+    """
+
+    hour: datetime
+    low: float
+    high: float
+
+    @property
+    def end(self) -> datetime:
+        """The end of the hour."""
+        return self.hour + HOUR
+
+    def range(self, text: Callable[[float | None], str]) -> str:
+        """Return both ends as a text."""
+        return " – ".join(dict.fromkeys((text(self.low), text(self.high))))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mark:
     """An event to mark on the time axis of a chart."""
 
@@ -103,6 +134,9 @@ class Chart:
         dashed: kind and path of the parts of a line that are bounds.
         points: kind, x and y of observations between two gaps, which no line shows.
         band: path of the area of error; empty without.
+        usual: x, y, width and height of the usual range of an hour, its start, and both its ends as
+            text; no row where they are unknown.
+        usual_newest: both ends at the newest value, as text; empty without `usual`.
         rows: y and text of the value axis.
         columns: x and text of the time axis.
         marks: x, kind, title and address of events.
@@ -116,6 +150,8 @@ class Chart:
     dashed: list[tuple[str, str]] = field(default_factory=list)
     points: list[tuple[str, float, float]] = field(default_factory=list)
     band: str = ""
+    usual: list[tuple[float, float, float, float, datetime, str]] = field(default_factory=list)
+    usual_newest: str = ""
     rows: list[tuple[float, str]] = field(default_factory=list)
     columns: list[tuple[float, str]] = field(default_factory=list)
     marks: list[tuple[float, str, str, str]] = field(default_factory=list)
@@ -147,6 +183,7 @@ def chart(
     unit: str = "number",
     marks: Sequence[Mark] = (),
     band: tuple[Sequence[float | None], Sequence[float | None]] | None = None,
+    usual: Sequence[Usual] = (),
     top: float | None = None,
 ) -> Chart:
     """Return the chart of lines over a window.
@@ -159,6 +196,7 @@ def chart(
         unit: ``number``, ``rate`` (a second), ``ms``, ``bytes`` or ``share``.
         marks: events on the same axis.
         band: least and largest value per instant, of the first line.
+        usual: the usual ranges of hours of the window.
         top: the end of the value axis; by the largest value without one.
     """
     text = _TEXTS[unit]
@@ -166,7 +204,12 @@ def chart(
     most = max(known, default=0)
     # An error that is larger than all values would squash their line to the floor.
     errors = [value for value in (band[1] if band else ()) if value is not None]
-    most = max(most, min(max(errors, default=0), most * LARGEST_ERROR))
+    highest = max((item.high for item in usual), default=0)
+    most = max(
+        most,
+        min(max(errors, default=0), most * LARGEST_ERROR),
+        min(highest, most * USUAL_MOST) if most else highest,
+    )
     top = top or (_round_up_time(most) if unit == "ms" else _round_up(most))
     axes = _Axes(window, top)
     x, y = axes.x, axes.y
@@ -185,6 +228,8 @@ def chart(
     rows = [(top * part / 4, text(top * part / 4)) for part in (0, 2, 4)]
     columns = _times(window)
     marks = [mark for mark in marks if mark.at in window]
+    ranges = [(item, item.range(text)) for item in usual]
+    newest = [item for item in usual if instants and item.hour <= instants[-1] < item.end]
     return Chart(
         title=title,
         unit=unit,
@@ -192,10 +237,12 @@ def chart(
         dashed=[(line.kind, _path(parts, x, y)) for line, parts in bounded],
         points=points,
         band=_band(instants, band, x, y) if band else "",
+        usual=[_usual(item, axes, text) for item in usual if item.low <= top],
+        usual_newest=(newest[0].range(text) if newest else text(None)) if usual else "",
         rows=[(y(value), label) for value, label in rows],
         columns=[(x(at), label) for at, label in columns],
         marks=[(x(mark.at), mark.kind, mark.title, mark.address) for mark in marks],
-        data=_data(window, instants, lines, marks, band, rows, columns) if known else "",
+        data=_data(window, instants, lines, marks, band, ranges, rows, columns) if known else "",
         is_empty=not known,
     )
 
@@ -206,6 +253,7 @@ def _data(
     lines: Sequence[Line],
     marks: Sequence[Mark],
     band: tuple[Sequence[float | None], Sequence[float | None]] | None,
+    usual: Sequence[tuple[Usual, str]],
     rows: Sequence[tuple[float, str]],
     columns: Sequence[tuple[datetime, str]],
 ) -> str:
@@ -223,11 +271,26 @@ def _data(
             [bound.mark if bound else "" for bound in line.bounds] if line.has_bounds else None
             for line in lines
         ],
+        "usual": [
+            (round(item.hour.timestamp()), round(item.end.timestamp()), item.low, item.high, text)
+            for item, text in usual
+        ],
         "rows": rows,
         "columns": [(round(at.timestamp()), label) for at, label in columns],
         "marks": [(round(mark.at.timestamp()), mark.kind, mark.title) for mark in marks],
     }
     return json.dumps(content, separators=(",", ":"))
+
+
+def _usual(
+    usual: Usual, axes: _Axes, text: Callable[[float | None], str]
+) -> tuple[float, float, float, float, datetime, str]:
+    """Return the usual range of an hour as `Chart` has it; one of no width is a line."""
+    left = axes.x(max(usual.hour, axes.window.start))
+    right = axes.x(min(usual.end, axes.window.end))
+    above, below = axes.y(usual.high), axes.y(usual.low)
+    height = max(1.0, round(below - above, 1))
+    return left, below - height, round(right - left, 1), height, usual.hour, usual.range(text)
 
 
 def _rate(value: float | None) -> str:
@@ -391,11 +454,35 @@ class GroupCharts:
         def drawn(title: str, lines: list[Line], unit: str, **more: Any) -> Chart:
             return chart(title, window, past.instants, lines, unit, self.marks, **more)
 
+        usual = _usual_ranges(view, window, {"cluster": cluster, **subject}, ("lag", "delay_ms"))
         self.charts = [
-            drawn("Lag", lags, "number"),
-            drawn("Delay", [line("delay_ms")], "ms", band=band),
+            drawn("Lag", lags, "number", usual=usual["lag"]),
+            drawn("Delay", [line("delay_ms")], "ms", band=band, usual=usual["delay_ms"]),
             drawn("Rates", rates, "rate"),
         ]
+
+
+def _usual_ranges(
+    view: View, window: Window, equal: Mapping[str, str], measures: Sequence[str]
+) -> dict[str, list[Usual]]:
+    """Return the usual ranges of a group on a topic by measure, none of hours without.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    if window.end - window.start > USUAL_WITHIN:
+        return {name: [] for name in measures}
+    hours = Window(floor_hour(window.start), window.end)
+    ends = [f"{name}_{end}" for name in measures for end in ("low", "high")]
+    rows = view.rows_between(progress.BASELINES, hours, equal, ends).to_pylist()
+    return {
+        name: [
+            Usual(hour=row["hour"], low=row[f"{name}_low"], high=row[f"{name}_high"])
+            for row in rows
+            if row[f"{name}_low"] is not None and row[f"{name}_high"] is not None
+        ]
+        for name in measures
+    }
 
 
 def marks_of(

@@ -51,7 +51,9 @@
     const text = texts[figure.dataset.unit];
     const room = figure.querySelector(".plot");
     const width = figure.clientWidth;
-    const labels = figure.querySelectorAll(".legend b");
+    const labels = figure.querySelectorAll(".legend b:not(.range)");
+    const range = figure.querySelector(".legend .range");
+    const usually = range && range.textContent;
     const newest = [...labels].map((each) => each.textContent);
     const when = figure.querySelector(".when");
     const font = "11px system-ui, sans-serif";
@@ -77,6 +79,22 @@
       }
       ctx.restore();
     };
+    // Behind the grid and the lines, as the server draws it.
+    const usual = (u) => {
+      const { ctx, bbox } = u;
+      const top = u.scales.y.max;
+      ctx.save();
+      ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
+      ctx.fillStyle = colour("usual");
+      for (const [from, to, low, high] of chart.usual) {
+        if (low > top) continue;
+        const [left, right] = [from, to].map((at) => u.valToPos(at, "x", true));
+        const [above, below] = [Math.min(high, top), low].map((value) => u.valToPos(value, "y", true));
+        const height = Math.max(devicePixelRatio, below - above);
+        ctx.fillRect(left, below - height, right - left, height);
+      }
+      ctx.restore();
+    };
     const read = (u) => {
       const place = u.cursor.idx;
       const off = u.cursor.left < 0 || place == null;
@@ -88,6 +106,10 @@
         const mark = off ? "" : (chart.bounds[i] || [])[place];
         label.textContent = off ? newest[i] : value == null ? "–" : `${mark ? `${mark} ` : ""}${text(value)}`;
       });
+      if (range) {
+        const hour = off ? null : chart.usual.find(([from, to]) => from <= chart.at[place] && chart.at[place] < to);
+        range.textContent = off ? usually : hour ? hour[4] : "–";
+      }
       return at;
     };
     const show = (u) => {
@@ -121,7 +143,7 @@
         };
       })],
       bands: low ? [{ series: [low + 1, low], fill: colour("band") }] : [],
-      hooks: { draw: [marks], setCursor: [read], setSelect: [show] },
+      hooks: { drawClear: [usual], draw: [marks], setCursor: [read], setSelect: [show] },
     }, [chart.at, ...exact, ...dashed], room);
     figure.classList.add("drawn");
     drawn.add({ figure, plot });
