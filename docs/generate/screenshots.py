@@ -46,7 +46,7 @@ FAULTS = """async () => {
 }"""
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
-LISTS = ("groups", "incidents", "dead-letters", "topics", "brokers", "quality")
+LISTS = ("groups", "incidents", "dead-letters", "topics", "brokers", "audit", "quality")
 
 
 def pages(written: scene.Scene) -> dict[str, str]:

@@ -31,6 +31,7 @@ JSON_READS = {
     "/api/v1/clusters/{cluster}/brokers",
     "/api/v1/dead-letters",
     "/api/v1/annotations",
+    "/api/v1/audit",
     "/api/v1/objectives",
     "/api/v1/objectives/statement",
     "/api/v1/events",

@@ -26,6 +26,8 @@ from tests.support.served import served
 from tests.support.team_home import FOREIGN, NOBODY, OTHER, OWN, OWNERS, POP_RETRY, topics_of
 from tidemark.alerting.annotations import annotate, annotations
 from tidemark.alerting.delivery.silences import silence, silences
+from tidemark.alerting.incidents.actions import acknowledge
+from tidemark.alerting.recorded_actions import record_diagnosis
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.dependencies import TheStore, free_of_groups, query_parameters, require_views
@@ -68,6 +70,10 @@ def home(tmp_path_factory: pytest.TempPathFactory, empty_lake: Lake) -> Lake:
     for name in (OWN, OTHER, NOBODY):
         silence(lake.shared, {"consumer_group": (name,)}, until, "root", f"{name} is mended")
         annotate(lake.shared, f"deployed {name}", "root", match={"consumer_group": (name,)})
+        record_diagnosis(
+            lake.shared, "root", until, cluster=CLUSTER, consumer_group=name, topic=None
+        )
+        acknowledge(lake, ids(lake, name)["incident_id"], "root", f"{name} is known")
     annotate(lake.shared, "a switch was replaced", "root")
     return lake
 
@@ -240,7 +246,13 @@ LISTS = (
     *("/quality", "/topic", "/metrics", "/api/v1/groups", "/api/v1/topics", "/api/v1/events"),
     *("/api/v1/incidents", "/api/v1/silences", "/api/v1/annotations", "/api/v1/quality"),
     *("/api/v1/quality/quarantine", "/api/v1/dead-letters", "/api/v1/objectives"),
-    *("/api/v1/clusters", "/api/v1/live/{cluster}", "/api/v1/topics/{cluster}/{topic}"),
+    *(
+        "/audit",
+        "/api/v1/audit",
+        "/api/v1/clusters",
+        "/api/v1/live/{cluster}",
+        "/api/v1/topics/{cluster}/{topic}",
+    ),
 )
 """Addresses of many groups, which show those of others to who sees everything."""
 

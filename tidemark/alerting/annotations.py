@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -53,6 +53,8 @@ class Annotation:
         author: the person, or the name of the login of a program.
         match: column (`COLUMNS`) to globs, of which one must match; empty for everything.
         created_at: when it was made, UTC.
+        removed_at: when it was removed, UTC; None = it is shown.
+        removed_by: the person who removed it.
     """
 
     annotation_id: str
@@ -61,6 +63,8 @@ class Annotation:
     author: str
     created_at: datetime
     match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    removed_at: datetime | None = None
+    removed_by: str | None = None
 
     def is_about(self, subject: Mapping[str, str]) -> bool:
         """Return whether it is about a subject, given by some of `COLUMNS`."""
@@ -68,7 +72,16 @@ class Annotation:
 
 
 def annotations(state: State) -> list[Annotation]:
-    """Return all annotations that are kept, the newest first.
+    """Return the annotations that are shown, the newest first.
+
+    Raises:
+        UnreadableAnnotationsError: they cannot be read.
+    """
+    return [note for note in kept_annotations(state) if note.removed_at is None]
+
+
+def kept_annotations(state: State) -> list[Annotation]:
+    """Return all annotations that are kept, removed ones too, the newest first.
 
     Raises:
         UnreadableAnnotationsError: they cannot be read.
@@ -123,13 +136,21 @@ def annotate(
         match=match,
     )
     with shared.leases.acquire(ANNOTATIONS, LEASE_SECONDS):
-        kept = [note for note in annotations(shared.state) if note.at > now - KEPT]
+        kept = [note for note in kept_annotations(shared.state) if note.at > now - KEPT]
+        # Removed ones must not take the place of those that are shown.
+        kept.sort(key=lambda note: note.removed_at is not None)
         _write(shared.state, [made, *kept[: most - 1]])
     return made
 
 
-def remove(shared: Shared, annotation_id: str) -> None:
-    """Remove an annotation.
+def remove(shared: Shared, annotation_id: str, author: str, now: datetime | None = None) -> None:
+    """Remove an annotation, which is kept for the audit trail and not shown any more.
+
+    Args:
+        shared: the shared state, which keeps annotations.
+        annotation_id: its id.
+        author: who removes it.
+        now: the present, None = by the clock.
 
     Raises:
         AnnotationError: none has that id.
@@ -137,11 +158,12 @@ def remove(shared: Shared, annotation_id: str) -> None:
         LeaseError: another process keeps changing them, or leases cannot be had.
     """
     with shared.leases.acquire(ANNOTATIONS, LEASE_SECONDS):
-        notes = annotations(shared.state)
-        kept = [note for note in notes if note.annotation_id != annotation_id]
-        if len(kept) == len(notes):
+        by_id = {note.annotation_id: note for note in kept_annotations(shared.state)}
+        note = by_id.get(annotation_id)
+        if note is None or note.removed_at is not None:
             raise AnnotationError(f"no annotation {annotation_id!r}")
-        _write(shared.state, kept)
+        removed = replace(note, removed_at=now or datetime.now(UTC), removed_by=author)
+        _write(shared.state, (by_id | {annotation_id: removed}).values())
 
 
 def _mistake(

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from tidemark.board.access import AccessMiddleware, Login, Person
 from tidemark.board.api import (
     annotations,
+    audit,
     clusters,
     dead_letters,
     events,
@@ -53,6 +54,7 @@ from tidemark.board.middleware import (
     SegmentsMiddleware,
 )
 from tidemark.board.newest import age_seconds, is_fresh
+from tidemark.board.pages import audit as audit_page
 from tidemark.board.pages import brokers as brokers_pages
 from tidemark.board.pages import dead_letters as dead_letters_page
 from tidemark.board.pages import group as group_page
@@ -269,6 +271,7 @@ def _include_routes(app: FastAPI) -> None:
         incidents,
         events,
         annotations,
+        audit,
         plan,
         stacks,
     ):
@@ -279,7 +282,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(change_routes)
     for module in (
         *(overview, groups_pages, group_page, brokers_pages, incidents_pages, dead_letters_page),
-        *(objectives_page, runbooks, tables, quality, now, preferences),
+        *(audit_page, objectives_page, runbooks, tables, quality, now, preferences),
     ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

@@ -7,7 +7,8 @@ method of it and passes the `Scope` of the person, so no route can show what the
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidemark.alerting import annotations as notes
 from tidemark.alerting.annotations import Annotation, AnnotationError
+from tidemark.alerting.audit_trail import Sources, sources_of, trail
 from tidemark.alerting.delivery import silences
 from tidemark.alerting.delivery.notification_log import notifications_of
 from tidemark.alerting.delivery.silences import Silence, SilenceError
@@ -27,6 +29,7 @@ from tidemark.alerting.incidents.actions import (
     resolve,
 )
 from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.recorded_actions import Action, record_diagnosis
 from tidemark.board import group_history
 from tidemark.board.access import Person
 from tidemark.board.diagnoses import Diagnoses, require_group
@@ -318,14 +321,18 @@ class View:
             raise self._without_text(error) from error
         return await run_in_threadpool(lambda: self.scope.snapshot(snapshot))
 
-    async def diagnosis(self, name: str, group: str, topic: str) -> Diagnosis:
-        """Return a diagnosis of a group that is some seconds old at most.
+    async def diagnosis(self, name: str, group: str, topic: str, author: str) -> Diagnosis:
+        """Return a diagnosis of a group that is some seconds old at most, and record who asked.
 
         Raises:
             ProblemError: see `Diagnoses.of`.
         """
         require_group(await self.live(name), group)
-        return await self._views.diagnoses.of(name, group, topic)
+        diagnosis = await self._views.diagnoses.of(name, group, topic)
+        about = {"cluster": diagnosis.cluster, "consumer_group": group, "topic": topic or None}
+        shared, now = self._store.lake.shared, datetime.now(UTC)
+        await run_in_threadpool(lambda: record_diagnosis(shared, author, now, **about))
+        return diagnosis
 
     def _without_text(self, error: ProblemError) -> ProblemError:
         """Return the problem of a cluster without the words of a broker, which may name groups."""
@@ -415,14 +422,37 @@ class View:
             raise AnnotationError(NOT_OWN)
         return notes.annotate(self._store.lake.shared, text, author, at, match)
 
-    def remove_annotation(self, annotation_id: str) -> None:
+    def remove_annotation(self, annotation_id: str, author: str) -> None:
         """Remove an annotation; see `tidemark.alerting.annotations.remove`."""
         if self.teams is not None:
             of_all = notes.annotations(self._store.lake.shared.state)
             own = {it.annotation_id for it in of_all if self.scope.owns(it.match)}
             if annotation_id not in own:
                 raise AnnotationError(f"no annotation {annotation_id!r} of your team")
-        notes.remove(self._store.lake.shared, annotation_id)
+        notes.remove(self._store.lake.shared, annotation_id, author)
+
+    def actions(self, window: Window) -> pa.Table:
+        """Return what people did in a window, as far as the person sees what it is about.
+
+        Returns:
+            Rows as `tidemark.alerting.audit_trail.ACTIONS` declares them, the newest first.
+
+        Raises:
+            SilenceError, UnreadableAnnotationsError, DamagedError: a part cannot be read.
+        """
+        sources, scope = sources_of(self._store.lake, window), self.scope
+        seen = Sources(
+            silences=[it for it in sources.silences if scope.sees_match(it.match)],
+            annotations=[it for it in sources.annotations if scope.sees_match(it.match)],
+            incidents=[it for it in sources.incidents if scope.sees_incident(plain_rows([it])[0])],
+            decisions=[it for it in sources.decisions if scope.sees_quarantined(it.row)],
+            recorded=[it for it in sources.recorded if self._sees_recorded(it)],
+        )
+        return trail(seen, window)
+
+    def _sees_recorded(self, action: Action) -> bool:
+        is_of_group = self.teams is None or action.consumer_group is not None
+        return is_of_group and self.scope.sees(asdict(action))
 
     # Quarantined rows.
 

@@ -25,6 +25,7 @@ NOTIFIER = "notifier"
 SILENCES = "silences"
 ANNOTATIONS = "annotations"
 DECISIONS = "decisions"
+ACTIONS = "actions"
 
 TABLES = "tables"
 """Lease of the process that creates the tables that a catalog lacks."""

@@ -17,10 +17,11 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import TABLES
 from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
+from tidemark.model.people import ActionKind
 
-RELEASED = "released"
-DROPPED = "dropped"
-UNDONE = "undone"
+RELEASED = ActionKind.RELEASED
+DROPPED = ActionKind.DROPPED
+UNDONE = ActionKind.UNDONE
 
 KEY_UNIQUE = "key_unique"
 """Expectation that no two rows of a table have the same key."""

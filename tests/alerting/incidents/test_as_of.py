@@ -71,7 +71,8 @@ def test_nothing_is_cut_at_the_end():
         (row,) = plain_rows([item])
         now = row_as_of(row, minute(60))
         assert json.loads(now.pop("evidence")) == json.loads(row.pop("evidence"))
-        assert now == row | {"transitions": list(row["transitions"])}
+        lists = {name: list(row[name]) for name in ("transitions", "actions")}
+        assert now == row | lists
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from tidemark.lake.tables import progress, quality, raw
 from tidemark.live.diagnosis import LOOKUP_WORDS, STACK_WORDS
 from tidemark.model.consumers import LookupOutcome, StackOutcome
 from tidemark.model.health import Health
+from tidemark.model.people import ActionKind
 
 ROOM = Path(board.__file__).parent
 TEMPLATES = sorted((ROOM / "templates").glob("*.html"))
@@ -109,6 +110,7 @@ def test_texts_that_no_template_holds() -> None:
     unknown.add(why_unknown("lag", {"consumer_offset": None}))
     texts = {*WHY_UNKNOWN.values(), *unknown, *(text for _, text in group.SCALE)}
     outcomes = {*STACK_WORDS.values(), *LOOKUP_WORDS.values()}
+    texts |= {*ActionKind}
     texts |= outcomes - {
         STACK_WORDS[StackOutcome.REPORTED],
         LOOKUP_WORDS[LookupOutcome.KNOWN],

@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 from pyiceberg.expressions import BooleanExpression, StartsWith
 
-from tidemark.alerting.incidents.incident import Incident
+from tidemark.alerting.incidents.incident import Incident, IncidentAction
 from tidemark.alerting.incidents.life_cycle import acknowledged, closed
 from tidemark.alerting.incidents.repository import from_rows, incidents_lease, save
+from tidemark.alerting.recorded_actions import Action, record
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import one_of
 from tidemark.lake.tables.alerting import INCIDENTS
 from tidemark.model.incidents import IncidentState
+from tidemark.model.people import ActionKind
 
 Clock = Callable[[], datetime]
 
@@ -96,7 +98,8 @@ def resolve(
 ) -> Incident:
     """Resolve an open incident by hand; it reopens when its rule is true again.
 
-    An incident that never fired is removed, because it was never notified.
+    An incident that never fired is removed, because it was never notified; the audit trail keeps
+    who did it.
 
     Args:
         lake: the tables.
@@ -116,7 +119,28 @@ def resolve(
         incident = incident_of(lake, incident_id)
         if not incident.is_open:
             raise IncidentError(f"incident {incident.incident_id} is {incident.state} already")
+        at = clock()
         words = f"by {author}: {reason}" if reason else f"by {author}"
-        after = closed(incident, clock(), words, author, reason)
+        after = closed(incident, at, words, author, reason)
+        if after is None:
+            made = IncidentAction(
+                action=ActionKind.RESOLVED, at=at, author=author, reason=reason or None
+            )
+            record(lake.shared, action_on(incident, made))
         save(lake, [incident], [after] if after else [])
     return after or replace(incident, state=IncidentState.RESOLVED)
+
+
+def action_on(incident: Incident, made: IncidentAction) -> Action:
+    """Return an action on an incident as the audit trail lists it."""
+    return Action(
+        action=made.action,
+        at=made.at,
+        author=made.author,
+        reason=made.reason,
+        target=incident.incident_id,
+        subject=f"{incident.rule} {incident.subject}",
+        cluster=incident.cluster,
+        consumer_group=incident.row.get("consumer_group"),
+        topic=incident.row.get("topic"),
+    )

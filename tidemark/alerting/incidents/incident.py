@@ -12,6 +12,7 @@ import msgspec
 
 from tidemark.alerting.rules.base import OWN_LABELS
 from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
+from tidemark.model.people import ActionKind
 
 FIRING = (IncidentState.FIRING, IncidentState.ACKNOWLEDGED)
 """States of an incident that people are notified of."""
@@ -35,6 +36,22 @@ class Transition(msgspec.Struct, frozen=True):
     def kind(self) -> TransitionKind:
         """The change."""
         return self.transition.kind
+
+
+class IncidentAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action of a person on an incident.
+
+    Attributes:
+        action: acknowledged or resolved.
+        at: when, by the clock.
+        author: the person.
+        reason: the reason in the words of that person; None where they gave none.
+    """
+
+    action: ActionKind
+    at: datetime
+    author: str
+    reason: str | None = None
 
 
 class Incident(msgspec.Struct, frozen=True, dict=True, kw_only=True):
@@ -72,6 +89,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     evidence: str = "{}"
     diagnosis: str | None = None
     transitions: tuple[Transition, ...] = ()
+    actions: tuple[IncidentAction, ...] = ()
     written_at: datetime | None = None
 
     @property
@@ -183,7 +201,8 @@ def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
     except msgspec.DecodeError:
         evidence = {}
     decoded = {"evidence": evidence, "row": evidence.get("row", {}), "diagnosis": _diagnosis(row)}
-    return {**row, "labels": row["labels"] or {}, **decoded}
+    empty = {"labels": row["labels"] or {}, "actions": list(row.get("actions") or ())}
+    return {**row, **empty, **decoded}
 
 
 def _diagnosis(row: Mapping[str, Any]) -> dict[str, Any] | None:

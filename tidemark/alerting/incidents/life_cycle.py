@@ -22,6 +22,7 @@ from tidemark.alerting.incidents.incident import (
     Alert,
     Evaluation,
     Incident,
+    IncidentAction,
     Transition,
     incident_id,
 )
@@ -31,12 +32,16 @@ from tidemark.alerting.rules.kinds import KINDS, PIPELINE
 from tidemark.alerting.rules.model import Inhibition
 from tidemark.lake.clocks import MICROSECOND
 from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
+from tidemark.model.people import ActionKind
 
 NO_RULE = "no rule applies to it any more"
 """Reason for closing an incident whose rule was removed or changed."""
 
 REOPEN_WITHIN = timedelta(hours=1)
 """A recurrence this soon after the resolution reopens the same incident."""
+
+MOST_ACTIONS = 100
+"""Actions of people that an incident has at most: the newest."""
 
 MOST_SNAPSHOTS = 20
 """Snapshots that an incident names at most: the first ones, and the newest."""
@@ -241,6 +246,7 @@ def closed(
         evidence=evidence,
         resolved_by=by,
         resolve_reason=because or None,
+        actions=_with_action(incident, ActionKind.RESOLVED, by, at, because),
     )
     return resolved(resolving, at)
 
@@ -259,7 +265,18 @@ def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -
         acknowledged_at=at,
         acknowledged_by=by,
         acknowledge_reason=because or None,
+        actions=_with_action(incident, ActionKind.ACKNOWLEDGED, by, at, because),
     )
+
+
+def _with_action(
+    incident: Incident, action: ActionKind, by: str | None, at: datetime, because: str
+) -> tuple[IncidentAction, ...]:
+    """Return the actions on an incident with one more, unless nobody acts."""
+    if by is None:
+        return incident.actions
+    made = IncidentAction(action=action, at=at, author=by, reason=because or None)
+    return (*incident.actions, made)[-MOST_ACTIONS:]
 
 
 def put_back(incident: Incident, latest: datetime, to: datetime) -> Incident:

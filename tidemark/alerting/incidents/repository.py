@@ -82,6 +82,7 @@ def row_as_of(row: Mapping[str, Any], instant: datetime) -> dict[str, Any]:
     else:
         known["state"], known["resolved_at"] = IncidentState.RESOLVED, transitions[-1]["at"]
     known["evidence"] = _evidence(row, instant)
+    known["actions"] = [made for made in row["actions"] or () if made["at"] <= instant]
     if row.get("diagnosis") and _is_later(_diagnosed_at(row["diagnosis"]), instant):
         known["diagnosis"] = None
     return known

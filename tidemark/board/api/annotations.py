@@ -102,7 +102,7 @@ def add(view: TheView, person: ThePerson, wanted: NewAnnotation) -> Response:
 def end(view: TheView, person: ThePerson, annotation_id: str) -> Response:
     """Remove a note, whoever added it."""
     try:
-        view.remove_annotation(annotation_id)
+        view.remove_annotation(annotation_id, person.name)
     except AnnotationError as error:
         raise ProblemError(404, str(error)) from error
     except (UnreadableAnnotationsError, LeaseError) as error:

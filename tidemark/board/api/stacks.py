@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.board.dependencies import JsonOnly, TheView, part_of
+from tidemark.board.dependencies import JsonOnly, ThePerson, TheView, part_of
 from tidemark.board.responses import json_response, object_model
 from tidemark.live.diagnosis import Diagnosis, with_words
 from tidemark.model.consumers import LookupOutcome, StackOutcome
@@ -105,6 +105,7 @@ DIAGNOSIS = object_model(
 )
 async def stacks(
     view: TheView,
+    person: ThePerson,
     cluster: Annotated[str, Depends(part_of("cluster"))],
     group: Annotated[str, Depends(part_of("group"))],
     wanted: NewDiagnosis | None = None,
@@ -115,7 +116,7 @@ async def stacks(
     changed. ``outcome`` and ``words`` of a member or message state why something is unknown.
     """
     topic = wanted.topic if wanted else None
-    return json_response(plain(await view.diagnosis(cluster, group, topic or "")))
+    return json_response(plain(await view.diagnosis(cluster, group, topic or "", person.name)))
 
 
 def plain(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import raw
 from tidemark.model.consumers import IdleReason
+from tidemark.model.people import ActionKind
 
 ROOM = Path(__file__).parent.parent
 
@@ -109,6 +110,9 @@ ENGLISH = {
     "thread_count": "threads",
     "expected_client_id": "should hold it",
     "actual_client_id": "holds it",
+    ActionKind.DIAGNOSED: "requested stacks",
+    ActionKind.UNSILENCED: "ended a silence",
+    ActionKind.ANNOTATION_REMOVED: "removed an annotation",
 }
 """Columns in the words of people, where their name is not; others lose their underscores."""
 

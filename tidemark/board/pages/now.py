@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from tidemark.board.api.plan import MOST as MOST_CLIENTS
 from tidemark.board.api.plan import NewPlan, modes_of, planned, problems_of
 from tidemark.board.api.stacks import plain
+from tidemark.board.dependencies import ThePerson
 from tidemark.board.pages.layout import Page, ThePage, check_form
 from tidemark.live.history_times import ByOurClock
 from tidemark.live.lag import group_rows
@@ -67,6 +68,7 @@ Text = Annotated[str, Form()]
 async def stacks(
     request: Request,
     page: ThePage,
+    person: ThePerson,
     cluster: Text,
     group: Text,
     token: Text,
@@ -74,7 +76,7 @@ async def stacks(
 ) -> Response:
     """Show the stacks of a group's consume threads, and the messages that its queues are at."""
     check_form(request, token)
-    diagnosis = plain(await page.view.diagnosis(cluster, group, topic))
+    diagnosis = plain(await page.view.diagnosis(cluster, group, topic, person.name))
     return page.render("stacks.html", diagnosis=diagnosis, cluster=cluster, topic=topic)
 
 

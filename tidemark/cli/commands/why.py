@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from tidemark.alerting.recorded_actions import record_diagnosis
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import NamesrvOption, invocation
+from tidemark.cli.invocation import NamesrvOption, invocation, me
 from tidemark.cli.output import Format, duration, echo, to_json
 from tidemark.cli.snapshot_command import one_cluster, targeted_snapshot
 from tidemark.live.diagnosis import (
@@ -38,7 +40,7 @@ def why(
     """Show why a group does not get further: stacks of its threads, and the messages it is at.
 
     Each Java member reads the stacks of its threads, which stops them for a moment. The messages
-    are looked up where message_lookup is on, without their bodies.
+    are looked up where message_lookup is on, without their bodies. The home records who asked.
     """
     cluster = one_cluster(invocation().home, namesrv)
     target, snapshot = targeted_snapshot(namesrv, counters=False)
@@ -52,6 +54,15 @@ def why(
         message_lookup=cluster.looks_up_messages(),
     )
     diagnosis = diagnose(target, snapshot, wish)
+    if invocation().had_history:
+        record_diagnosis(
+            invocation().shared,
+            me(),
+            datetime.now(UTC),
+            cluster=snapshot.cluster,
+            consumer_group=group,
+            topic=wish.topic,
+        )
     if format is Format.json:
         typer.echo(to_json(asdict(diagnosis)))
         return

@@ -42,6 +42,7 @@ ALERTS = Table(
 )
 
 _TRANSITION = pa.struct([("transition", STRING), ("at", TIMESTAMP)])
+_ACTION = pa.struct([("action", STRING), ("at", TIMESTAMP), ("author", STRING), ("reason", STRING)])
 
 INCIDENTS = Table(
     name="alerting.incidents",
@@ -97,6 +98,12 @@ INCIDENTS = Table(
             "changes of state that are notified: FIRING, RESOLVED, ...",
         ),
         Column("written_at", TIMESTAMP, "when this row was last written, by the clock"),
+        Column(
+            "actions",
+            pa.list_(_ACTION),
+            "all that people did with it: acknowledged | resolved, when, who and why; the other "
+            "columns have the last action of each kind",
+        ),
     ),
     key=("incident_id",),
     instant="opened_at",

@@ -1,0 +1,71 @@
+"""``/audit``: what people did, when, on what and why."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import pyarrow as pa
+from fastapi import APIRouter, Query, Response
+
+from tidemark.alerting.annotations import UnreadableAnnotationsError
+from tidemark.alerting.audit_trail import ACTIONS
+from tidemark.alerting.delivery.silences import UnreadableSilencesError
+from tidemark.board.api.group import window_of
+from tidemark.board.dependencies import Cursor, Limit, TheView
+from tidemark.board.paging import Order, having, page
+from tidemark.board.responses import ProblemError, json_response, page_model
+from tidemark.board.views import View
+from tidemark.lake.clocks import Window
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.model.people import ActionKind
+
+router = APIRouter(tags=["audit"])
+
+NEWEST_FIRST = Order("at", descending=True)
+SPAN = timedelta(days=30)
+"""Time of the trail where no start is given."""
+
+
+@router.get(
+    "/audit",
+    summary="What people did, the newest first",
+    responses={200: {"model": page_model(ACTIONS)}},
+)
+def audit(
+    view: TheView,
+    person: Annotated[str | None, Query(description="only of this person")] = None,
+    action: Annotated[str | None, Query(description=" | ".join(ActionKind))] = None,
+    cluster: Annotated[str | None, Query(description="only on this cluster")] = None,
+    group: Annotated[str | None, Query(description="only on this consumer group")] = None,
+    from_: Annotated[
+        str, Query(alias="from", description="first instant; 30 days before `to` without")
+    ] = "",
+    to: Annotated[str, Query(description="last instant; now without")] = "",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return acknowledgements, resolutions, silences, annotations, decisions and requests.
+
+    Decisions on quarantined rows are kept as long as these are; those on incidents as long as the
+    incident, ended silences 30 days, annotations and requests for stacks 90 days.
+    """
+    rows = action_rows(view, window_of(from_, to, SPAN), person, action)
+    rows = having(rows, cluster=cluster, consumer_group=group)
+    listed, following = page(rows, ACTIONS, NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
+
+
+def action_rows(
+    view: View, window: Window, person: str | None = None, action: str | None = None
+) -> pa.Table:
+    """Return the actions of a window, of one person and of one kind where these are given.
+
+    Raises:
+        ProblemError: there is no such kind, or a part of the trail cannot be read.
+    """
+    if action and action not in tuple(ActionKind):
+        raise ProblemError(400, f"action={action!r}: it is one of {', '.join(ActionKind)}")
+    try:
+        rows = view.actions(window)
+    except (UnreadableSilencesError, UnreadableAnnotationsError) as error:
+        raise ProblemError(503, str(error)) from error
+    return having(rows, author=person or None, action=action or None)
