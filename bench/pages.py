@@ -27,6 +27,7 @@ from bench.made_up import CLUSTER, MadeUp, now
 from bench.soak import TIDEMARK
 from tidemark.board.data_files import DataFiles
 from tidemark.board.group_copies import GroupCopies
+from tidemark.board.health_changes import ChangeCopies
 from tidemark.board.store import Store
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.catalog import Lake
@@ -100,12 +101,13 @@ def history(
 def _copied(home: Home) -> tuple[str, str, str]:
     """Copy the past, as the board does in the background."""
     lake, count, started = Lake(home), 0, time.process_time()
-    copies = GroupCopies(lake, DataFiles(lake))
-    while copies.copy_next(now()):
-        count += 1
+    files = DataFiles(lake)
+    for copies in (GroupCopies(lake, files), ChangeCopies(lake, files)):
+        while copies.copy_next(now()):
+            count += 1
     seconds = time.process_time() - started
     text = f"{seconds / count:.2f} s" if count else ""
-    return f"copy an hour, once ({count} copied)", text, ""
+    return f"copy an hour, once ({count} copies)", text, ""
 
 
 def _pages(
@@ -116,7 +118,8 @@ def _pages(
     then = min(newest.newest.at.values()) - timedelta(days=min(0.3, made_up.days / 2))
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}"
     paths = ["/", "/groups", "/groups?q=billing&sort=-delay_ms", "/incidents", "/topics"]
-    paths += [f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}", "/brokers", "/events"]
+    paths += [f"/topic?cluster={CLUSTER}&topic={made_up.topic(0)}", "/brokers"]
+    paths += ["/events", "/events?hours=720"]
     paths += [f"/broker?cluster={CLUSTER}&broker=broker-a&range={range}" for range in ("6h", "7d")]
     paths += ["/quality", *(f"{group}&range={range}" for range in ("1h", "24h", "7d", "30d"))]
     paths += [f"{group}&range=24h&at={then:%Y-%m-%dT%H:%M:%SZ}", "/metrics"]

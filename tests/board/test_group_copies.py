@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
 from tests.support.lake_copies import copied
+from tidemark.board.copies import start
 from tidemark.board.data_files import DataFiles
 from tidemark.board.group_copies import MOST, GroupCopies
 from tidemark.board.store import Store
@@ -197,5 +198,5 @@ def test_unfinished_copies_of_killed_boards_are_removed_at_the_start(tmp_path):
         (hours / name).write_bytes(b"PAR1")
         if at is not None:
             os.utime(hours / name, times=(at, at))
-    GroupCopies(lake, DataFiles(lake), lambda: False).start()()
+    start([GroupCopies(lake, DataFiles(lake))], lambda: False)()
     assert [path.name for path in hours.iterdir()] == [".2026-11-19T12-a.parquet.8.part"]

@@ -87,14 +87,15 @@ def test_an_unknown_value_stays_unknown_and_other_groups_have_none(filled: Lake)
     assert trends.of("other", "mailer", "refunds") == []
 
 
-def test_changes_of_health_are_those_of_the_last_hour(filled: Lake) -> None:
+def test_changes_of_health_are_those_of_the_last_hours(filled: Lake) -> None:
     newest = board_home.now() + timedelta(seconds=1)
-    states = ((90, "LOSING"), (50, "OK"), (40, "OK"), (30, "STALLED"), (20, "OK"), (0, "OK"))
+    states = ((150, "LOSING"), (90, "OK"), (40, "OK"), (30, "STALLED"), (20, "OK"), (0, "OK"))
     groups = {newest - timedelta(minutes=back): [group("mailer", health=state)]
               for back, state in states}  # fmt: skip
     add_snapshots(filled, groups, cluster="other")
     changes = read_trends(filled, DataFiles(filled), {"other": newest}).changes
-    assert [(row["was"], row["health"]) for row in changes] == [
+    assert changes is not None
+    assert [(row["was"], row["health"]) for row in changes.newest()] == [
         ("STALLED", "OK"),
         ("OK", "STALLED"),
     ]

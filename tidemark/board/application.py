@@ -213,7 +213,7 @@ def application(
         sys.setswitchinterval(SWITCH_SECONDS)
         # All that is imported stays. To search it for garbage stops every thread for 0.1 s.
         gc.freeze()
-        ends = [store.start(), keeper.start(), store.copies.start()]
+        ends = [store.start(), keeper.start(), store.start_copies()]
         yield
         for end in reversed(ends):
             end()

@@ -1,18 +1,16 @@
 """History of a group: from copies sorted by group, or from the tables where no copy exists."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from tidemark.board.data_files import DataFiles, session
-from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies, remove_damaged
+from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
 from tidemark.board.past import group_rows_between, rows_between
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
@@ -143,9 +141,6 @@ def _floor(at: datetime, step: int) -> datetime:
 ERRORS_WITHIN = timedelta(hours=6)
 """Longest window without copies for which errors of delay are read from rows of queues."""
 
-CopiesOf = Callable[[Window], tuple[list[Path], list[Window]]]
-"""Returns the copies of a window, and the windows that have none."""
-
 
 class GroupHistory:
     """Reader of the past of one group on a topic at a time."""
@@ -169,18 +164,13 @@ class GroupHistory:
         Raises:
             DamagedError: a file of a table is missing or damaged.
         """
-        copies = self._copies
-        stages = (copies.days, copies.hours) if by_day else (copies.hours,)
+
+        def reader(paths: list[str]) -> pa.Table:
+            return _read(paths, window, equal)
+
+        copied, others = self._copies.read(window, reader, by_day=by_day)
         # The empty part comes first: its schema is that of the result, also without other rows.
-        parts, others = [empty()], [window]
-        for copies_of in stages:
-            rest: list[Window] = []
-            for item in others:
-                copied, missing = _copied(copies_of, item, equal)
-                parts += copied
-                rest += missing
-            others = rest
-        parts += [self._uncopied(window, equal) for window in others]
+        parts = [empty(), *copied, *(self._uncopied(window, equal) for window in others)]
         schema = parts[0].schema
         whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
         return whole.sort_by("observed_at")
@@ -205,20 +195,7 @@ class GroupHistory:
         return rows
 
 
-def _copied(
-    copies_of: CopiesOf, window: Window, equal: Mapping[str, str]
-) -> tuple[list[pa.Table], list[Window]]:
-    """Return the rows of a window that are copied, and the windows of those that are not."""
-    paths, missing = copies_of(window)
-    if not paths:
-        return [], missing
-    try:
-        return [_read(paths, window, equal)], missing
-    except duckdb.Error:
-        return _copied(copies_of, window, equal) if remove_damaged(paths) else ([], [window])
-
-
-def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Table:
+def _read(copies: list[str], window: Window, equal: Mapping[str, str]) -> pa.Table:
     names = ", ".join(empty().schema.names)
     text = (
         f"SELECT {names} FROM read_parquet(?) WHERE observed_at >= ? AND observed_at < ? "
@@ -226,7 +203,7 @@ def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Ta
     )
     of = [equal["cluster"], equal["consumer_group"], equal["topic"]]
     with session() as reading:
-        values = [[str(path) for path in copies], window.start, window.end, *of]
+        values = [copies, window.start, window.end, *of]
         return reading.sql(text, params=values).to_arrow_table()
 
 

@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tidemark.board import copies
 from tidemark.board.data_files import DataFiles
 from tidemark.board.group_copies import GroupCopies
 from tidemark.board.group_history import GroupHistory
+from tidemark.board.health_changes import ChangeCopies
 from tidemark.board.newest import Newest, read_newest
 from tidemark.board.past import History, PastRows, Shown
 from tidemark.board.trends import Listed, Points, Trends, read_points, read_trends
@@ -44,6 +46,7 @@ class Store:
         files: the data files of tables.
         copies: copies of the past of groups in their order.
         groups: groups over time.
+        health: copies of the changes of health of groups.
         problem: why the tables could not be read at the last check; None when they were.
         checked_at: when they were last checked; None before the first check.
         changes: how often other rows were read; it grows with every change.
@@ -59,8 +62,9 @@ class Store:
         self.lake = lake
         self.past = History(lake)
         self.files = DataFiles(lake)
-        self.copies = GroupCopies(lake, self.files, has_history)
+        self.copies = GroupCopies(lake, self.files)
         self.groups = GroupHistory(lake, self.files, self.copies)
+        self.health = ChangeCopies(lake, self.files)
         self.problem: str | None = None
         self.checked_at: datetime | None = None
         self.changes = 0
@@ -185,6 +189,10 @@ class Store:
         """Let every thread in `wait` check whether it has ended."""
         with self._changed:
             self._changed.notify_all()
+
+    def start_copies(self) -> Callable[[], None]:
+        """Copy the past in a thread; return a function that ends it."""
+        return copies.start((self.copies, self.health), self._has_history)
 
     def start(self) -> Callable[[], None]:
         """Refresh every `CHECK_SECONDS` in a thread; return a function that ends it."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.data_files import DataFiles
+from tidemark.board.health_changes import CHANGES, SCHEMA, HealthChanges
 from tidemark.board.past import files_of, path_of
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.catalog import Lake
@@ -29,8 +30,8 @@ REACH = timedelta(hours=3)
 STEP = timedelta(minutes=5)
 """Time between two points; each is an observation, and not a mean."""
 
-CHANGED_WITHIN = timedelta(hours=1)
-"""How far changes of health reach back."""
+CHANGED_WITHIN = timedelta(hours=2)
+"""How far changes of health reach back: an hour, and the time until that is copied."""
 
 COLUMNS = columns_with_marks(("lag", "delay_ms", "loss_in_seconds"))
 
@@ -62,19 +63,6 @@ BROKERS = Listed(
     ("disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes", "send_wait_ms"),
 )
 
-_CHANGES = """
-    WITH recent AS (
-        SELECT observed_at, cluster, consumer_group, topic, health FROM read
-        WHERE observed_at >= $since),
-    changed AS (
-        SELECT cluster, consumer_group, topic FROM recent GROUP BY ALL
-        HAVING min(health) <> max(health)),
-    steps AS (
-        SELECT recent.*, lag(health) OVER (
-            PARTITION BY cluster, consumer_group, topic ORDER BY observed_at) AS was
-        FROM recent JOIN changed USING (cluster, consumer_group, topic))
-    SELECT * FROM steps WHERE was <> health ORDER BY observed_at DESC"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
@@ -101,10 +89,10 @@ class Trends(Points):
     """The last hours of every group on a topic.
 
     Attributes:
-        changes: changes of health, the newest first: instant, group, ``health`` and ``was``.
+        changes: changes of health; None where they could not be read.
     """
 
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    changes: HealthChanges | None = None
 
 
 def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Trends:
@@ -122,9 +110,16 @@ def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Tre
         return Trends()
     with duckdb.connect() as session:
         points = _points(session, lake, files, at, GROUPS, ("health",))
-        since = max(at.values()) - CHANGED_WITHIN
-        changes = session.sql(_CHANGES, params={"since": since}).to_arrow_table()
-    return Trends(points=points.points, places=points.places, changes=changes.to_pylist())
+        newest = max(at.values())
+        since = Window.through(newest - CHANGED_WITHIN, newest)
+        session.execute("SET VARIABLE since = $since", {"since": since.start})
+        session.execute(
+            "CREATE TEMP VIEW states AS "
+            "SELECT * FROM read WHERE observed_at >= getvariable('since')"
+        )
+        rows = session.sql(f"{CHANGES} ORDER BY observed_at DESC").to_arrow_table().cast(SCHEMA)
+    changes = HealthChanges(window=since, rows=rows)
+    return Trends(points=points.points, places=points.places, changes=changes)
 
 
 def read_points(lake: Lake, files: DataFiles, at: Mapping[str, datetime], listed: Listed) -> Points:

@@ -7,7 +7,7 @@ method of it and passes the `Scope` of the person, so no route can show what the
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from tidemark.board import group_history
 from tidemark.board.access import Person
 from tidemark.board.diagnoses import Diagnoses, require_group
 from tidemark.board.forecasts import forecasts
+from tidemark.board.health_changes import HealthChanges
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
@@ -108,18 +109,12 @@ class Shown:
 
 
 class SeenPoints:
-    """The last hours of every row of a list that the person sees.
-
-    Attributes:
-        changes: changes of health of groups, the newest first.
-    """
+    """The last hours of every row of a list that the person sees."""
 
     def __init__(self, points: Points, listed: Listed, scope: Scope) -> None:
         self._points = points
         self._key = listed.key
         self._scope = scope
-        changes = points.changes if isinstance(points, Trends) else []
-        self.changes: list[dict[str, Any]] = [row for row in changes if scope.sees(row)]
 
     def of(self, *key: str) -> list[dict[str, Any]]:
         """Return the observations of the row with a key in order of time."""
@@ -272,6 +267,23 @@ class View:
             {**row, "forecasts": forecasts(points.of(*(row[name] for name in listed.key)), listed)}
             for row in of_list
         ]
+
+    def health_changes(
+        self, rows: Shown, window: Window, equal: Mapping[str, str] | None = None
+    ) -> HealthChanges:
+        """Return changes of health in a window that ends with what is shown.
+
+        Args:
+            rows: what is shown.
+            window: the window.
+            equal: column to value, of the group or topic; None for all.
+        """
+        if self.is_empty:
+            return HealthChanges(window=window)
+        recent = rows.trends_of(self._store).changes
+        changes = self._store.health.changes(window, recent, equal or {})
+        seen = self.scope.rows(progress.GROUPS, changes.rows)
+        return replace(changes, rows=seen)
 
     def rows_between(
         self,

@@ -137,6 +137,33 @@ def test_changes_of_health_and_of_incidents_are_changes(client: TestClient, fill
         assert text.count("→") == 1, path
 
 
+def test_changes_of_health_that_are_not_read_yet_are_counted(
+    client: TestClient, filled: Lake, store: Store
+) -> None:
+    newest = board_home.now() + timedelta(seconds=1)
+    states = ((300, "OK"), (295, "STALLED"), (290, "OK"), (0, "OK"))
+    add_snapshots(
+        filled,
+        {
+            newest - timedelta(minutes=back): [group("courier", health=state)]
+            for back, state in states
+        },
+    )
+    text = plain(page(client, "/events"))
+    assert "→" not in text and re.search(r"changes of health of \S+ h .*are not read yet", text)
+    while store.health.copy_next(newest):
+        pass
+    text = plain(page(client, "/events"))
+    assert re.search(r"STALLED → OK courier orders", text) and text.count("→") == 2
+    assert "not read yet" not in text
+    assert "→" not in plain(page(client, "/events?hours=1"))
+    for path in (
+        f"/group?cluster={CLUSTER}&group=courier&topic=orders&range=6h",
+        f"/topic?cluster={CLUSTER}&topic=orders&range=6h",
+    ):
+        assert "OK → STALLED" in page(client, path), path
+
+
 def test_events_of_many_queues_are_one_line(client: TestClient, filled: Lake) -> None:
     at = board_home.now() + timedelta(seconds=1)
     add_snapshot(filled, at, [group("mailer")])

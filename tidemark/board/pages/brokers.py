@@ -165,7 +165,6 @@ class _Past:
         self.marks: list[Mark] = marks_of(
             page.view,
             page.rows,
-            (),
             window,
             row["cluster"],
             lambda entry: entry.broker == row["broker"],

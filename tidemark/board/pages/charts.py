@@ -29,6 +29,9 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
 STEPS = (60, 300, 600, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 259_200, 864_000)
 """Seconds between two marks of the time axis."""
 
+MOST_CHANGES = 300
+"""Newest changes of health that a chart marks; a group may change every minute."""
+
 TIMES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200)
 """Seconds at which an axis of durations may end, besides whole days."""
 
@@ -409,7 +412,6 @@ class GroupCharts:
         cluster: str,
         group: str,
         topic: str,
-        changes: Iterable[Mapping[str, Any]],
         words: Words,
     ) -> None:
         """Read the rows of the charts.
@@ -421,7 +423,6 @@ class GroupCharts:
             cluster: the cluster.
             group: the group.
             topic: the topic.
-            changes: changes of health of all groups.
             words: the words of marks.
 
         Raises:
@@ -435,7 +436,7 @@ class GroupCharts:
             return is_of_group and entry.topic in (topic, None)
 
         subject = {"consumer_group": group, "topic": topic}
-        self.marks = marks_of(view, rows, changes, window, cluster, is_about, words, subject)
+        self.marks = marks_of(view, rows, window, cluster, is_about, words, subject)
         delays, errors = values["delay_ms"], values[ERROR]
         band = None
         if any(error is not None for error in errors):
@@ -488,7 +489,6 @@ def _usual_ranges(
 def marks_of(
     view: View,
     rows: Shown,
-    changes: Iterable[Mapping[str, Any]],
     window: Window,
     cluster: str,
     is_about: Callable[[Entry], bool],
@@ -500,16 +500,20 @@ def marks_of(
     Args:
         view: the tables as the person sees them.
         rows: the shown rows, which contain the incidents.
-        changes: changes of health.
         window: the time axis.
         cluster: the cluster.
         is_about: whether an entry of the cluster belongs to the chart.
         words: the language of the person, and addresses of incidents.
-        subject: the columns that annotations of the chart match, besides the cluster.
+        subject: the columns that annotations and groups of the chart match, besides the cluster;
+            none where the chart is not about groups.
 
     Raises:
         DamagedError: a file of a table is missing or damaged.
     """
+    changes = []
+    if subject:
+        equal = {"cluster": cluster, **subject}
+        changes = view.health_changes(rows, window, equal).newest(MOST_CHANGES)
     entries = happened(
         window,
         events=event_rows(view, rows, window, cluster=cluster).to_pylist(),

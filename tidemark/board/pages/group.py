@@ -77,9 +77,7 @@ def group(
     chosen_row = next((row for row in topics if row["topic"] == chosen), None)
     if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
-    past = GroupCharts(
-        page.view, page.rows, axis.window, cluster, group, chosen, page.trends.changes, page.words
-    )
+    past = GroupCharts(page.view, page.rows, axis.window, cluster, group, chosen, page.words)
     of_topic = [row for row in details["queues"] if row["topic"] == chosen]
     held = [row for row in details["assignments"] if row["topic"] == chosen]
     queues = owned_queues(of_topic, held)

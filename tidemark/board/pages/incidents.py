@@ -108,9 +108,7 @@ def incident(page: ThePage, id: str) -> Response:
     # The group of a dead-letter topic has no offsets there, so no past.
     if group and topic and not topic.startswith(DLQ_PREFIX) and cluster in page.rows.at:
         window = _around(row, page.now)
-        charts = GroupCharts(
-            page.view, page.rows, window, cluster, group, topic, page.trends.changes, page.words
-        ).charts
+        charts = GroupCharts(page.view, page.rows, window, cluster, group, topic, page.words).charts
     return page.render(
         "incident.html",
         incident=row,

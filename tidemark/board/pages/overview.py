@@ -11,8 +11,7 @@ from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
-from tidemark.board.trends import CHANGED_WITHIN
-from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.rocketmq.records import LeftOut
 
@@ -76,11 +75,11 @@ def _changes(page: Page) -> list[Entry]:
     newest = page.rows.observed_at
     if newest is None:
         return []
-    window = Window(newest - CHANGED_WITHIN, page.end + MICROSECOND)
+    window = Window(newest - HOUR, page.end + MICROSECOND)
     return happened(
         window,
         events=page.rows.of(progress.EVENTS).to_pylist(),
-        changes=page.trends.changes,
+        changes=page.view.health_changes(page.rows, window).newest(),
         incidents=incident_rows(page.rows),
         notes=of_notes(page.view),
     )

@@ -16,7 +16,7 @@ from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.timeline import Entry, happened, of_notes
-from tidemark.board.paging import containing, having
+from tidemark.board.paging import containing, having, page_of_list
 from tidemark.board.producer_rows import producer_rows
 from tidemark.board.responses import ProblemError
 from tidemark.board.topic_rows import topic_details, topic_rows
@@ -44,8 +44,8 @@ OF_USERS = (TopicKind.NORMAL, TopicKind.LMQ, None)
 
 
 @router.get("/topics")
-def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
-    """Show topics of users, then those of RocketMQ and of its groups.
+def topics(page: ThePage, cluster: str = "", q: str = "", cursor: str = "") -> Response:
+    """Show topics of users by pages, then the first of those of RocketMQ and of its groups.
 
     Topics with messages that nobody can read precede the others, then the largest lag does.
     """
@@ -53,15 +53,19 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     result = sorted(dict_rows(rows), key=_worst_of_topics)
     of_users = [row for row in result if _is_of_users(row)]
     own = [row for row in result if not _is_of_users(row)]
+    by_name = [row | {"name": f"{row['cluster']}/{row['topic']}"} for row in of_users]
+    listed, following = page_of_list(by_name, "name", MOST, cursor or None)
     columns = ("lag", "produce_tps", "messages", "unreadable_messages", "groups")
     return page.render(
         "topics.html",
         columns=columns,
         rows=[
             row | {"spark": _written(page, row) if place < WITH_TREND else None}
-            for place, row in enumerate(of_users[:MOST])
+            for place, row in enumerate(listed)
         ],
         count=len(of_users),
+        following=following,
+        wanted={"cluster": cluster, "q": q},
         own=sorted(own, key=lambda row: (row["kind"] or "", row["topic"]))[:MOST],
         own_count=len(own),
         several=len(page.rows.at) > 1,
@@ -159,7 +163,6 @@ def _produced(page: Page, window: Window, cluster: str, topic: str) -> tuple[Cha
     marks = marks_of(
         page.view,
         page.rows,
-        page.trends.changes,
         window,
         cluster,
         is_about,
@@ -175,12 +178,22 @@ def events(page: ThePage, hours: int = 24) -> Response:
     if not 1 <= hours <= 24 * 90:
         raise ProblemError(400, "hours: 1 to 2160 is wanted")
     window = Window(page.end - timedelta(hours=hours), page.end + MICROSECOND)
+    health = page.view.health_changes(page.rows, window)
+    changes = health.newest(MOST)
     entries = happened(
         window,
         events=event_rows(page.view, page.rows, window).to_pylist(),
-        changes=page.trends.changes,
+        changes=changes,
         incidents=incident_rows(page.rows),
         notes=of_notes(page.view),
     )
     shown = [replace(entry, dated=True) for entry in entries[:MOST]]
-    return page.render("events.html", entries=shown, count=len(entries), hours=hours, spans=SPANS)
+    return page.render(
+        "events.html",
+        entries=shown,
+        # Changes of health beyond those that the page may show are not made into entries.
+        count=len(entries) + health.rows.num_rows - len(changes),
+        unread=sum((gap.end - gap.start).total_seconds() for gap in health.missing),
+        hours=hours,
+        spans=SPANS,
+    )
