@@ -11,7 +11,7 @@ from tidemark.board.metrics.endpoint import SOURCES
 from tidemark.board.metrics.exposition import FAMILIES, Metric, Source, metrics_of
 from tidemark.settings.environment import variable_of
 
-EXPRESSIONS = Path(__file__).parents[2] / "deploy" / "prometheus" / "known-expressions.yml"
+EXPRESSIONS = Path(__file__).with_name("known-expressions.yml")
 
 
 def metrics_page() -> str:

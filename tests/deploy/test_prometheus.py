@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.generate.metrics import EXPRESSIONS
 from tests.support import board_home, metrics_home
 from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, until
 from tests.support.served import served
@@ -22,7 +23,7 @@ from tidemark.settings.home import Home
 from tidemark.settings.sections import MetricsSettings
 
 HERE = DEPLOY / "prometheus"
-EXPRESSIONS = yaml.safe_load((HERE / "known-expressions.yml").read_text())
+KNOWN = yaml.safe_load(EXPRESSIONS.read_text())
 WHERE = f'Cluster="{board_home.CLUSTER}",Env="production"'
 NAMES = {metric.name for _, metric in metrics_of(SOURCES)}
 
@@ -110,7 +111,7 @@ def test_recorded_series_have_values(prometheus: Prometheus) -> None:
 def known(kind: str) -> list[Any]:
     return [
         pytest.param(expression, id=f"{item['from']}: {expression}")
-        for item in EXPRESSIONS
+        for item in KNOWN
         for expression in item.get(kind, ())
     ]
 
