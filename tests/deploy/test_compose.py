@@ -1,5 +1,6 @@
 """The compose file: its commands, variables and health checks are real, its secrets elsewhere."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,12 +9,15 @@ from urllib.parse import urlsplit
 import psycopg2
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
+from tests.support import go_tools
 from tests.support.checkout import ROOT
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 from tests.support.servers import PASSWORD, postgresql
 from tidemark.settings.secrets import PURPOSES, Process, purposes_of, refused
 
+LOADER = ("github.com/compose-spec/compose-go/v2", "v2.4.9")
 FILE = DEPLOY / "compose.yaml"
 COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
@@ -24,6 +28,17 @@ SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|CREDENTIAL|CATALOG_URI|PG_URL|NOTIFY
 def variables(file: str) -> dict[str, str]:
     lines = (DEPLOY / f"{file}.example").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not go_tools.GO, reason="no go here to fetch the schema")
+def test_the_file_meets_the_schema_of_compose():
+    """The one that `docker compose config` checks, of the loader of Compose."""
+    text = (go_tools.module(*LOADER) / "schema" / "compose-spec.json").read_text()
+    schema = Draft7Validator(json.loads(text))
+    assert [error.message for error in schema.iter_errors(COMPOSE)] == []
+    misspelt = COMPOSE | {"services": {"board": SERVICES["board"] | {"port": ["8080:8080"]}}}
+    assert not schema.is_valid(misspelt)
 
 
 def test_all_processes_are_there():
