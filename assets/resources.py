@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from assets.diagnoses import diagnose_incidents
+from assets.partitions import TABLES_POOL
 from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, longest_time_tag, process_tags
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
@@ -58,6 +60,7 @@ class LakeResource(dg.ConfigurableResource):
     catalog: dg.ResourceDependency[CatalogConfig | None] = None  # pyright: ignore
     _lake: Lake | None = PrivateAttr(default=None)
     _lease: Lease | None = PrivateAttr(default=None)
+    _of_run: tuple[dg.DagsterInstance, str] | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -81,12 +84,9 @@ class LakeResource(dg.ConfigurableResource):
         if self._lease:
             self._lease.confirm()
             return
-
-        def report_holder(holder: str) -> None:
-            waiting(f"waiting for the run of {holder}, which changes the tables")
-
+        leases, longest = self.lake.shared.leases, 60 * self.run_minutes
         try:
-            self._lease = self.lake.shared.leases.acquire(RUN, 60 * self.run_minutes, report_holder)
+            self._lease = leases.acquire(RUN, longest, partial(self._wait_for, waiting))
         except HeldError as error:
             raise dg.Failure(
                 f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "
@@ -94,6 +94,12 @@ class LakeResource(dg.ConfigurableResource):
                 allow_retries=False,
             ) from error
         self.lake.held = self._lease
+
+    def _wait_for(self, report: Callable[[str], None], holder: str) -> None:
+        """Report the holder of the lease, and keep no slot that its next step may need."""
+        if self._of_run:
+            free_slots(*self._of_run)
+        report(f"waiting for the run of {holder}, which changes the tables")
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
@@ -111,8 +117,8 @@ class LakeResource(dg.ConfigurableResource):
                 of_run.enter_context(errors_only("dagster._core.execution.plan.active"))
                 report = context.log.info if context.log else lambda _: None
                 recover(self.lake, context.log.warning if context.log else report)
-                waiting = "waiting for the run of {}".format
-                upgrade(self.lake, report, lambda holder: report(waiting(holder)))
+                self._of_run = context.instance, run_id
+                upgrade(self.lake, report, partial(self._wait_for, report))
             try:
                 yield self
             finally:
@@ -127,6 +133,24 @@ class LakeResource(dg.ConfigurableResource):
                 # A lease that was not released makes the next run recover the tables.
                 self._lease.let_go()
                 self._lease = self.lake.held = None
+
+
+def free_slots(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Free the slots that steps of a run have in the pool of steps that change tables.
+
+    With the granularity ``op`` a run gives its slot back after each step and keeps the lease of
+    runs. A step of another run that waited for the lease in that slot would let neither continue.
+    The lease alone lets one run after the other change the tables.
+
+    Args:
+        instance: of Dagster.
+        run_id: of the run that waits.
+    """
+    storage = instance.event_log_storage
+    if storage.supports_global_concurrency_limits:
+        for slot in storage.get_concurrency_info(TABLES_POOL).claimed_slots:
+            if slot.run_id == run_id:
+                storage.free_concurrency_slot_for_step(run_id, slot.step_key)
 
 
 def _has_workers(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -1,15 +1,19 @@
 """The resource of the tables in a run: the run names itself, and only one changes tables."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import dagster as dg
 import pytest
 from filelock import FileLock, Timeout
 
-from assets.partitions import PENDING, range_tags
+from assets.partitions import PENDING, TABLES_POOL, range_tags
 from assets.resources import LakeResource
 from assets.run_tags import LONGEST_TAG, longest_time_tag, process_of
 from orchestration.resources import resources
+from tidemark.host.leases import RUN, FileLeases
 from tidemark.host.processes import identity
 from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.settings.environment import Settings
@@ -72,6 +76,48 @@ def test_a_run_takes_the_lease_when_it_requests_it(tmp_path):
 
     run_of(tmp_path, body)
     assert [*seen, is_leased(tmp_path)] == [False, True, False]
+
+
+def test_a_run_that_waits_keeps_no_slot(tmp_path):
+    """Where a pool counts steps, the run with the lease needs the slot for its next step."""
+    home, holds, begins = Home.of(tmp_path / "home"), Event(), Event()
+
+    @dg.op
+    def step(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+        # As every executor does but that of tests.
+        assert claimed(context.run_id, "step")
+        begins.set()
+        lake.alone()
+
+    @dg.job(
+        resource_defs={"lake": LakeResource(home=str(home.path), run_minutes=1)},
+    )
+    def job() -> None:
+        step()
+
+    def claimed(run_id: str, key: str) -> bool:
+        claim = instance.event_log_storage.claim_concurrency_slot
+        return claim(TABLES_POOL, run_id, key).is_claimed
+
+    def next_step() -> bool:
+        """Claim the slot while the other run waits, as the next step of this run does."""
+        with FileLeases(home).acquire(RUN):
+            holds.set()
+            assert begins.wait(30)
+            deadline = time.monotonic() + 30
+            while not (result := claimed("holder", "next")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        return result
+
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+        ThreadPoolExecutor(1) as other,
+    ):
+        instance.event_log_storage.set_concurrency_slots(TABLES_POOL, 1)
+        of_holder = other.submit(next_step)
+        assert holds.wait(30)
+        assert job.execute_in_process(instance=instance).success
+        assert of_holder.result()
 
 
 def test_the_longest_time_is_a_setting(tmp_path, monkeypatch):

@@ -1,29 +1,21 @@
 """Tidemark in a Dagster of the operator: daemon, gRPC code server, instance file of theirs."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
-from urllib.request import Request, urlopen
 
 import dagster as dg
 import pytest
 
 from assets.partitions import partition_key
+from tests.support.dagster_processes import ended_backfill, process, until
 from tests.support.homes import ROOT, environment, run, warmed
 from tests.support.servers import free_port, listens
 from tidemark.lake.retention import remember_observed_since
 from tidemark.lake.tables import raw
 from tidemark.settings.home import Home
-
-SECONDS = 900
-"""A machine that is busy takes minutes for the imports of three processes."""
 
 CONFIG = """\
 # Of the operator, and of nobody else.
@@ -53,41 +45,6 @@ def operator(tmp_path):
     folder.mkdir()
     (folder / "dagster.yaml").write_text(CONFIG)
     return folder
-
-
-@contextmanager
-def process(arguments, log, env):
-    with log.open("wb") as output:
-        started = subprocess.Popen(
-            [str(Path(sys.executable).with_name(arguments[0])), *arguments[1:]],
-            cwd=log.parent,
-            env=env,
-            stdout=output,
-            stderr=output,
-            # As a container's main process has it; a shell's background job ignores it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
-    try:
-        yield started
-    finally:
-        started.send_signal(signal.SIGINT)
-        try:
-            started.wait(60)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
-
-
-def until(done, processes):
-    """Wait for a condition while processes run, each with its log; none may end before."""
-    deadline = time.monotonic() + SECONDS
-    while not (result := done()):
-        running = all(process.poll() is None for process in processes)
-        assert running and time.monotonic() < deadline, "\n".join(
-            f"{log}: {log.read_text(errors='replace')[-3000:]}" for log in processes.values()
-        )
-        time.sleep(1)
-    return result
 
 
 @pytest.mark.slow
@@ -169,8 +126,14 @@ def test_ticks_and_a_backfill_from_the_ui_take_turns_under_dagster_dev(tmp_path,
             dg.DagsterInstance.from_config(str(home.dagster)) as instance,
         ):
             until(lambda: instance.get_runs(SCHEDULED), {dev: log})
-            backfill = launched_backfill(port, hours=24)
-            until(lambda: instance.get_backfill(backfill).status.value in ENDED, {dev: log})
+            now = datetime.now(UTC)
+            backfill = ended_backfill(
+                instance,
+                port,
+                {dev: log},
+                assets=["progress/queues", "progress/groups"],
+                partitions=[partition_key(now - timedelta(hours=ago)) for ago in range(24)],
+            )
             assert_ticks_have_their_turn(instance, backfill, hours=24)
         rows = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
         assert {"cluster": "lab", "status": "FAILED"} in rows
@@ -181,37 +144,12 @@ SCHEDULED = dg.RunsFilter(
     statuses=[dg.DagsterRunStatus.SUCCESS],
     tags={"dagster/schedule_name": "every_minute"},
 )
-ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED")
-
-LAUNCH = """
-mutation($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
-  }
-}
-"""
-
-
-def launched_backfill(port, hours):
-    """Launch a backfill of the last hours as the UI does; return its id."""
-    now = datetime.now(UTC)
-    params = {
-        "assetSelection": [{"path": ["progress", name]} for name in ("queues", "groups")],
-        "partitionNames": [partition_key(now - timedelta(hours=ago)) for ago in range(hours)],
-    }
-    query = json.dumps({"query": LAUNCH, "variables": {"params": params}}).encode()
-    request = Request(
-        f"http://127.0.0.1:{port}/graphql", query, {"Content-Type": "application/json"}
-    )
-    with urlopen(request, timeout=60) as response:
-        response = json.load(response)
-    return response["data"]["launchPartitionBackfill"]["backfillId"]
 
 
 def assert_ticks_have_their_turn(instance, backfill, hours):
     """Check that runs of two hours followed each other, with a tick between two of them."""
-    assert instance.get_backfill(backfill).status.value == "COMPLETED_SUCCESS"
-    parts = instance.get_run_records(dg.RunsFilter(tags={"dagster/backfill": backfill}))
+    assert backfill.status.value == "COMPLETED_SUCCESS"
+    parts = instance.get_run_records(dg.RunsFilter(tags={"dagster/backfill": backfill.backfill_id}))
     spans = sorted((part.start_time, part.end_time) for part in parts)
     assert len(spans) == hours / 2
     assert all(ended <= started for (_, ended), (started, _) in pairwise(spans))

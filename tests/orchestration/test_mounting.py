@@ -16,15 +16,14 @@ from orchestration.definitions import build
 from orchestration.mounting import tidemark_definitions
 from spark.session.engine import Engine
 from tests.support.cluster_history import PAST, put, rows
-from tests.support.homes import DAGSTER, ROOT, Warm, environment, warmed
+from tests.support.homes import DAGSTER, Warm, warmed
+from tests.support.strange_project import MODULE, PROJECT, project_environment
 from tidemark.lake.clocks import HOUR, floor_hour
 from tidemark.settings.environment import Settings
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
-PROJECT = ROOT / "tests" / "fixtures" / "strange_project"
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
-GONE = "clusters:\n- {name: gone, namesrv: 127.0.0.1:1}\n"
 
 LOADED = """
 import json
@@ -47,15 +46,13 @@ print(json.dumps({
 
 def of_project(home: Home, *command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command in the project, whose Dagster is that of the home."""
-    clusters = home.path / "shop-clusters.yaml"
-    clusters.write_text(GONE)
-    settings = {"SHOP_TIDEMARK_HOME": str(home.path), "SHOP_CLUSTERS": str(clusters)}
-    settings |= {"DAGSTER_HOME": str(home.dagster), "PYTHONPATH": f"{PROJECT}:{ROOT}"}
-    ours = environment(home, **settings)
-    # The component alone names the home.
-    del ours["TIDEMARK_HOME"]
     return subprocess.run(
-        list(map(str, command)), cwd=PROJECT, env=ours, capture_output=True, text=True, timeout=1500
+        list(map(str, command)),
+        cwd=PROJECT,
+        env=project_environment(home),
+        capture_output=True,
+        text=True,
+        timeout=1500,
     )
 
 
@@ -69,7 +66,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.mark.slow
 def test_the_project_is_valid(home: Home) -> None:
-    done = of_project(home, DAGSTER, "definitions", "validate", "-m", "strange.definitions")
+    done = of_project(home, DAGSTER, "definitions", "validate", "-m", MODULE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation successful" in done.stdout + done.stderr
 
@@ -89,8 +86,8 @@ def test_both_keep_their_names(home: Home) -> None:
     assert {"every_minute", f"{PREFIX}every_minute"} < set(loaded["schedules"])
     assert {"watch", f"{PREFIX}watch"} < set(loaded["sensors"])
     assert {"lake", "spark", "run", f"{PREFIX}lake", f"{PREFIX}spark"} < set(loaded["resources"])
-    assert {"raw", f"{PREFIX}raw", f"{PREFIX}progress"} < set(loaded["groups"])
-    assert {"landing_pages", "progress/groups"} < set(loaded["assets"])
+    assert {"raw", "progress", f"{PREFIX}raw", f"{PREFIX}progress"} < set(loaded["groups"])
+    assert {"landing_pages", "groups", "progress/groups"} < set(loaded["assets"])
     assert loaded["parents"] == ["progress/groups"]
 
 
@@ -147,7 +144,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory, spark_engine: Engine) -> Iter
 
 @pytest.mark.spark
 def test_a_tick_of_the_project_materializes(warm: Warm) -> None:
-    job = ["job", "execute", "-m", "strange.definitions", "-j", f"{PREFIX}tick"]
+    job = ["job", "execute", "-m", MODULE, "-j", f"{PREFIX}tick"]
     tags = json.dumps({PARTITION: partition_key(datetime.now(UTC))})
     done = of_project(warm.home, DAGSTER, *job, "--tags", tags)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -161,7 +158,7 @@ def test_a_partition_is_computed_again_by_the_executor_of_the_project(warm: Warm
     before = len(rows(warm.lake, "progress.groups"))
     done = of_project(
         warm.home,
-        *(DAGSTER, "asset", "materialize", "-m", "strange.definitions"),
+        *(DAGSTER, "asset", "materialize", "-m", MODULE),
         *("--select", "progress/queues,progress/groups", "--partition", partition_key(START)),
     )
     assert done.returncode == 0, done.stdout + done.stderr
