@@ -75,6 +75,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, empty_lake: Lake) -> Lake:
         )
         acknowledge(lake, ids(lake, name)["incident_id"], "root", f"{name} is known")
     annotate(lake.shared, "a switch was replaced", "root")
+    pages = lake.home.path / "data_docs" / "uncommitted" / "data_docs" / "local_site"
+    pages.mkdir(parents=True)
+    (pages / "index.html").write_text(f"unexpected: {OWN}, {OTHER}, {NOBODY}")
     return lake
 
 
@@ -116,7 +119,8 @@ def all_routes(app: FastAPI) -> list[tuple[str, str, APIRoute]]:
         if not isinstance(route, APIRoute):
             assert route.path in FILES, route
             continue
-        found += [(method, prefix + route.path, route) for method in route.methods or ()]
+        path = (prefix + route.path).replace(":path}", "}")
+        found += [(method, path, route) for method in route.methods or ()]
     return found
 
 
@@ -148,6 +152,7 @@ def values(lake: Lake, name: str) -> dict[str, str]:
             "team": "alpha",
         },
         **{"at": "", "from": "", "to": "", "name": "lag-high.md", "decided": "", "hours": "24"},
+        "path": "index.html",
     }
 
 

@@ -1,13 +1,15 @@
 """Data Docs in a browser, of names that strangers chose."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
+from fastapi.testclient import TestClient
 from pyspark.sql import SparkSession
 
 from expectations import brought_suites
@@ -17,7 +19,11 @@ from expectations.declarations import one_of
 from tests.support.browser import browser_page
 from tests.support.hostile_names import NAMES
 from tests.support.table_rows import frame
+from tidemark.board.application import application
+from tidemark.board.store import Store
+from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import TABLES
+from tidemark.settings.home import Home
 from tidemark.settings.yaml_documents import printable
 
 pytestmark = pytest.mark.spark
@@ -63,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     brought, mistakes = brought_suites.read(place)
     assert mistakes == []
     rows = [{"at": 0, "topic": name, "consumer_group": name, "health": name} for name in NAMES]
-    docs = DataDocs(place / "docs")
+    docs = DataDocs(place / "data_docs")
     validate(
         frame(spark, TABLES[TABLE], rows),
         TABLE,
@@ -140,3 +146,19 @@ def test_met_expectations_can_be_hidden(site: Path) -> None:
         page.locator("#failed-only").check()
         assert page.locator("td:visible").count() < shown
         assert page.locator(f"{met}:visible").count() == 0
+
+
+def test_the_board_serves_every_page_that_another_one_links_to(site: Path) -> None:
+    home = Home.of(site.parents[3])
+    client = TestClient(
+        application(Store(Lake(home), lambda: False)), base_url="http://127.0.0.1:8080"
+    )
+    seen, waiting = set(), ["/data-docs/index.html"]
+    while waiting:
+        address = waiting.pop()
+        response = client.get(address)
+        assert response.status_code == 200, address
+        seen.add(address)
+        links = re.findall(r'href="([^"#:]+)"', response.text)
+        waiting += {urljoin(address, link) for link in links} - seen - set(waiting)
+    assert len(seen) == 3, "the index, the suite and its validation"

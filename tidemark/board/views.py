@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -235,6 +236,16 @@ class View:
     def home(self) -> Home:
         """The home of this deployment."""
         return self._store.lake.home
+
+    @property
+    def data_docs(self) -> Path | None:
+        """The folder of Great Expectations' pages; None without any.
+
+        Their samples may name any group, so the users of a team do not see them.
+        """
+        pages = self.home.path / "data_docs" / "uncommitted" / "data_docs"
+        built = sorted(pages.glob("*/index.html")) if self.teams is None else []
+        return built[0].parent if built else None
 
     def ahead(self, now: datetime) -> list[Mapping[str, Any]]:
         """Return the snapshots that lie in the future, by a clock that is ahead."""

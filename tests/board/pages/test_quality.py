@@ -175,6 +175,29 @@ def test_who_may_only_read_decides_nothing(store: Store, filled: Lake, at: datet
     assert decisions(filled) == ()
 
 
+def test_data_docs_are_served_where_an_audit_has_written_them(
+    client: TestClient, filled: Lake, at: datetime
+) -> None:
+    add_results(filled, at, {"expectation": "few", "success": True})
+    assert "/data-docs" not in page(client, "/quality")
+    assert client.get("/data-docs/index.html").status_code == 404
+    site = filled.home.path / "data_docs" / "uncommitted" / "data_docs" / "local_site"
+    (site / "validations").mkdir(parents=True)
+    (site / "index.html").write_text("the index")
+    (site / "validations" / "topics.html").write_text("of topics")
+    (filled.home.path / "secret.html").write_text("a secret")
+    (site / "link.html").symlink_to(filled.home.path / "secret.html")
+    (address,) = re.findall(r'href="(/data-docs/[^"]+)"', page(client, "/quality"))
+    index = client.get(address)
+    assert index.text == "the index"
+    policy = index.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "script-src" not in policy
+    assert client.get("/data-docs/validations/topics.html").text == "of topics"
+    up = ("../" * 4, "%2e%2e/" * 4, "..%2f" * 4)
+    for path in (*(f"{steps}secret.html" for steps in up), "link.html", "", "%00.html", "x.html"):
+        assert client.get(f"/data-docs/{path}").status_code == 404, path
+
+
 def test_dagster_is_a_link_where_its_address_is_known(
     store: Store, filled: Lake, at: datetime
 ) -> None:

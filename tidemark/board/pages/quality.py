@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import HTMLResponse
 from starlette.responses import RedirectResponse
 
 from tidemark.board.api.events import newest_results
@@ -81,7 +82,7 @@ def results(page: ThePage, decided: str = "", recompute: bool = False) -> Respon
         most=MOST,
         ahead=page.view.ahead(datetime.now(UTC)),
         aside=_aside(page),
-        data_docs=_data_docs(page),
+        has_data_docs=page.view.data_docs is not None,
     )
 
 
@@ -191,7 +192,21 @@ def _aside(page: Page) -> list[Landed]:
     return []
 
 
-def _data_docs(page: Page) -> str:
-    """Return where Data Docs lie on this machine; empty where they were never built."""
-    pages = page.view.home.path / "data_docs" / "uncommitted" / "data_docs"
-    return next((str(path) for path in sorted(pages.glob("*/index.html"))), "")
+DATA_DOCS_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+}
+"""Great Expectations' pages have their styles inside; nothing else of theirs is applied."""
+
+
+@router.get("/data-docs/{path:path}")
+def data_docs(view: TheView, path: str) -> Response:
+    """Show a page of Great Expectations' Data Docs of the last audit."""
+    folder = view.data_docs
+    if folder is not None:
+        # No path may hold a NUL, and the next audit may replace the pages at any moment.
+        with suppress(OSError, ValueError):
+            file = (folder / path).resolve()
+            if file.is_relative_to(folder.resolve()) and file.suffix == ".html":
+                return HTMLResponse(file.read_bytes(), headers=DATA_DOCS_HEADERS)
+    raise ProblemError(404, "no such page of Data Docs; the audit of each hour writes them")
