@@ -61,8 +61,20 @@ def test_charts_have_the_past_of_one_address(
     words = plain(text)
     assert "The disk of broker-a is 80% full." in words and "3 MiB" in words
     assert "messages behind in offsets" not in words
-    slave = plain(page(client, f"{PAGE}&address=10.0.0.9:10911"))
-    assert "messages behind in offsets 120" in slave
+    slave = page(client, f"{PAGE}&address=10.0.0.9:10911")
+    assert "messages behind in offsets 120" in plain(slave)
+
+
+def test_waits_of_sends_and_a_slave_that_is_behind_are_charts_where_they_are_known(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    assert len(drawn(page(client, PAGE))) == 3
+    later = newest + timedelta(seconds=30)
+    past(filled, later, send_wait_ms=240, page_cache_lock_ms=None, replica_behind_bytes=4096)
+    _, _, _, waits, behind = drawn(page(client, PAGE))
+    assert [values[-1] for values in waits["values"]] == [240, None]
+    assert behind["values"][0][-1] == 4096
 
 
 def test_groups_that_wait_have_numbers_of_this_broker_alone(

@@ -33,6 +33,9 @@ DISK_WARNS, DISK_BAD = 0.75, 0.85
 FIGURES = ("disk_ratio", "dispatch_behind_bytes", "put_tps", "get_tps")
 """Columns of ``raw.brokers`` that a person on call reads first; each has a line in a chart."""
 
+WAITS = ("send_wait_ms", "page_cache_lock_ms", "replica_behind_bytes")
+"""Columns that have a line in a chart where they are known at any instant of it."""
+
 FACTS = (
     *("role", "flush_mode", "version", "address", "booted_at", "retention_hours"),
     *("earliest_stored_at", "clock_skew_ms"),
@@ -148,19 +151,19 @@ class _Past:
 
     Attributes:
         responded_at: when it last responded within the window; None where it never did.
-        charts: disk, what is not dispatched, rates.
+        charts: disk, what is not dispatched, rates; waits of sends, or how far a slave is behind.
         marks: events, changes of incidents and annotations, the newest first.
     """
 
     def __init__(self, page: Page, window: Window, row: Mapping[str, Any]) -> None:
         equal = {name: row[name] for name in ("cluster", "broker", "address")}
-        names = ("cluster", "version", "role", *FIGURES)
+        names = ("cluster", "version", "role", *FIGURES, *WAITS)
         rows = page.view.rows_between(raw.BROKERS, window, equal, names)
         rows = until(rows, page.rows.at)
         known = rows.filter(pc.or_(pc.is_valid(rows["version"]), pc.is_valid(rows["role"])))
         self.responded_at = pc.max(known["observed_at"]).as_py()
         step = step_for(window, rows.num_rows)
-        past: Series = series(rows, "observed_at", FIGURES, step)
+        past: Series = series(rows, "observed_at", (*FIGURES, *WAITS), step)
         values = past.last if step is None else past.maximum
         self.marks: list[Mark] = marks_of(
             page.view,
@@ -183,6 +186,14 @@ class _Past:
             drawn("Disk", "share", "disk_ratio", top=1.0),
             drawn("Not in the consume queues yet", "bytes", "dispatch_behind_bytes"),
             drawn("Rates", "rate", "put_tps", "get_tps"),
+            *(
+                drawn(title, unit, *names)
+                for title, unit, *names in (
+                    ("Waits of sends", "ms", "send_wait_ms", "page_cache_lock_ms"),
+                    ("Behind its master", "bytes", "replica_behind_bytes"),
+                )
+                if any(value is not None for name in names for value in values[name])
+            ),
         ]
 
 
