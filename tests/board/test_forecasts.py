@@ -102,7 +102,7 @@ def test_the_api_states_an_interval_or_why_there_is_none(client: TestClient) -> 
 
 def test_brokers_of_the_api_have_a_forecast_of_their_disk(client: TestClient) -> None:
     rows = client.get(f"/api/v1/clusters/{CLUSTER}/brokers").json()["items"]
-    disks = {row["broker"]: row["forecasts"]["disk"] for row in rows}
+    disks = {row["broker"]: row["forecasts"]["disk_full"] for row in rows}
     assert disks["filling"]["estimate"] == pytest.approx(12_000)
     reasons = {name: disks[name]["reason"] for name in DISKS}
     assert reasons == {
@@ -119,7 +119,7 @@ def test_the_command_lists_the_nearest_first(lake: Lake) -> None:
     assert [(row["consumer_group"] or row["broker"], row["forecast"]) for row in rows] == [
         ("mailer", "drain"),
         ("losing", "loss"),
-        ("filling", "disk"),
+        ("filling", "disk_full"),
     ]
     text = output_of(lake.home, "forecast")
     assert "messages expire unread" in text and "3 h 20 m" in text and "bounded" not in text

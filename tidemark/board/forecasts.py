@@ -42,7 +42,7 @@ LEVELS: Mapping[Listed, Mapping[ForecastKind, Level]] = {
         ForecastKind.DRAIN: Level(column="lag", level=0.0),
         ForecastKind.LOSS: Level(column="loss_in_seconds", level=0.0),
     },
-    BROKERS: {ForecastKind.DISK: Level(column="disk_ratio", level=DISK_REFUSES, rises=True)},
+    BROKERS: {ForecastKind.DISK_FULL: Level(column="disk_ratio", level=DISK_REFUSES, rises=True)},
 }
 """What is forecast of the rows of a list."""
 

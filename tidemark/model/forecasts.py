@@ -10,14 +10,14 @@ class ForecastKind(StrEnum):
     """No message of a group waits any more."""
     LOSS = "loss"
     """The first unconsumed message of a group may be deleted."""
-    DISK = "disk"
+    DISK_FULL = "disk_full"
     """The disk of a broker is so full that it refuses messages."""
 
 
 class NoForecast(StrEnum):
     """Why a forecast states nothing."""
 
-    UNKNOWN = "unknown"
+    UNKNOWN = "unknown_number"
     """The newest number is unknown."""
     BOUND = "bound"
     """The newest number is a bound."""

@@ -18,7 +18,7 @@ COLUMNS = ("subject", "forecast", "from", "to", "basis", "reason")
 HAPPENS = {
     ForecastKind.DRAIN: "nothing waits",
     ForecastKind.LOSS: "messages expire unread",
-    ForecastKind.DISK: "the disk refuses messages",
+    ForecastKind.DISK_FULL: "the disk refuses messages",
 }
 
 REASONS = {
