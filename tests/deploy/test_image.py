@@ -30,7 +30,7 @@ def needed() -> set[str]:
     """Every package that the project needs outside development, and what those need."""
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["postgres"], *extras["mcp"]]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["mcp"], *extras["otlp"]]
     todo, entries = [Requirement(text) for text in wanted], set()
     seen: set[tuple[str, str]] = set()
     while todo:

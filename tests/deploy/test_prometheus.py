@@ -20,6 +20,7 @@ from tidemark.board.metrics.exposition import metrics_of
 from tidemark.board.store import Store
 from tidemark.lake.catalog import CatalogConfig, Lake
 from tidemark.settings.home import Home
+from tidemark.settings.otlp import OtlpSettings
 from tidemark.settings.sections import MetricsSettings
 
 HERE = DEPLOY / "prometheus"
@@ -42,7 +43,9 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = Home.of(tmp_path_factory.mktemp("metrics") / "home")
     lake = Lake(home, CatalogConfig.of(home))
     metrics_home.fill(lake, board_home.now())
-    with served(application(Store(lake), MetricsSettings(queues=True))) as address:
+    # Nobody listens there: a failed export counts.
+    otlp = OtlpSettings(endpoint="http://127.0.0.1:9", seconds=3600)
+    with served(application(Store(lake), MetricsSettings(queues=True), otlp=otlp)) as address:
         yield address
 
 

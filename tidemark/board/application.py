@@ -45,7 +45,9 @@ from tidemark.board.dependencies import (
 from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
+from tidemark.board.metrics.endpoint import Exports
 from tidemark.board.metrics.feed import MetricsKeeper
+from tidemark.board.metrics.otlp import OtlpExporter
 from tidemark.board.middleware import (
     HeadMiddleware,
     Limits,
@@ -76,6 +78,7 @@ from tidemark.board.views import Views
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.settings.clusters import Cluster
 from tidemark.settings.errors import SettingsError
+from tidemark.settings.otlp import OtlpSettings
 from tidemark.settings.owners import WatchedOwners
 from tidemark.settings.sections import MetricsSettings
 
@@ -189,6 +192,7 @@ def application(
     *,
     serves_agents: bool = False,
     owners: WatchedOwners | None = None,
+    otlp: OtlpSettings | None = None,
 ) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
@@ -202,9 +206,13 @@ def application(
         dagster_url: public address of Dagster's web server; empty where none is known.
         serves_agents: whether agents get their tools at ``/mcp``; it needs the extra ``mcp``.
         owners: the teams of groups; None where nobody declares any.
+        otlp: where metrics are sent by OTLP, which needs the extra ``otlp``; None: nowhere.
     """
     owners = owners or WatchedOwners()
-    keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"), owners)
+    exports = Exports() if otlp else None
+    keeper = MetricsKeeper(
+        store, metrics or MetricsSettings(), version("tidemark"), owners, exports
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -214,6 +222,8 @@ def application(
         # All that is imported stays. To search it for garbage stops every thread for 0.1 s.
         gc.freeze()
         ends = [store.start(), keeper.start(), store.start_copies()]
+        if otlp and exports:
+            ends.append(OtlpExporter(otlp, keeper.rows, exports).start())
         yield
         for end in reversed(ends):
             end()

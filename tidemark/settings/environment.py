@@ -6,6 +6,7 @@ reads the few that every command needs without importing this model.
 
 import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
@@ -27,6 +28,7 @@ from tidemark.settings.errors import SettingsError
 from tidemark.settings.files import SettingsFile
 from tidemark.settings.home import DEFAULT_HOME, Home
 from tidemark.settings.machines import DEFAULT_SIZING
+from tidemark.settings.otlp import OtlpSettings, fault_of_endpoint
 from tidemark.settings.secrets import refused
 from tidemark.settings.sections import (
     BACKFILL_HOURS,
@@ -291,6 +293,15 @@ class Settings(BaseSettings):
     metrics_queues: bool = _setting(
         DEFAULT_METRICS.queues, "Whether /metrics has a series for each queue of each group."
     )
+    otlp_endpoint: str = _setting(
+        "",
+        "Address of a collector that tidemark serve sends metrics to by OTLP over HTTP, e.g. "
+        "http://HOST:4318; it needs the extra otlp.",
+    )
+    otlp_headers_file: str = _setting(
+        "", "File with the headers of these requests, NAME: VALUE a line; read at each export."
+    )
+    otlp_seconds: WholeNumber = _setting(60, "Seconds from one export to the next.")
     serve_token: SecretStr = _setting(
         SecretStr(""), "Bearer token of whoever may read and act on the board."
     )
@@ -364,6 +375,13 @@ class Settings(BaseSettings):
         for name, address in (("DAGSTER_URL", self.dagster_url), ("BOARD_URL", self.board_url)):
             if address and not address.startswith(("http://", "https://")):
                 raise ValueError(f"{PREFIX}{name} takes http://HOST:PORT or https://HOST/PATH")
+        return self
+
+    @model_validator(mode="after")
+    def _samples_can_be_sent(self) -> "Settings":
+        # The value may hold a login, so it is not shown.
+        if self.otlp_endpoint and (reason := fault_of_endpoint(self.otlp_endpoint)):
+            raise ValueError(f"{PREFIX}OTLP_ENDPOINT: {reason}")
         return self
 
     @field_validator("cluster")
@@ -506,6 +524,17 @@ class Settings(BaseSettings):
             exporter=self.metrics_exporter,
             own=self.metrics_own,
             queues=self.metrics_queues,
+        )
+
+    @property
+    def otlp(self) -> OtlpSettings | None:
+        """Where metrics are sent by OTLP; None where no collector is named."""
+        if not self.otlp_endpoint:
+            return None
+        return OtlpSettings(
+            endpoint=self.otlp_endpoint,
+            headers_file=Path(self.otlp_headers_file) if self.otlp_headers_file else None,
+            seconds=self.otlp_seconds,
         )
 
 

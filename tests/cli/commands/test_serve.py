@@ -22,6 +22,22 @@ def test_an_address_in_use_is_one_line(tmp_path) -> None:
     assert f"--port {port}" in line and "in use" in line and "give another --port" in line
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "settings", "line"),
+    [
+        ("collector:4318", {}, "it takes http://HOST:4318"),
+        ("http://me:s3cret@host:4318", {}, "belong into the file"),
+        ("http://host:4318", {"TIDEMARK_OTLP_SECONDS": "0"}, "TIDEMARK_OTLP_SECONDS is '0'"),
+        ("http://host:4318", {"TIDEMARK_OTLP_HEADERS_FILE": "/none/s"}, "No such file"),
+    ],
+)
+def test_a_wrong_collector_is_one_line(tmp_path, endpoint, settings, line) -> None:
+    """No value of an address or a header is shown, which may be a secret."""
+    settings = {"TIDEMARK_OTLP_ENDPOINT": endpoint, **settings}
+    text = output_of(Home.of(tmp_path), "serve", "--port", "1", code=1, **settings)
+    assert line in text and len(text.splitlines()) == 1 and "s3cret" not in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("on", [True, False])
 def test_agents_are_served_where_the_setting_allows_it(tmp_path, on) -> None:

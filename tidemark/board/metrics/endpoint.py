@@ -1,8 +1,10 @@
 """The metrics of a server: refreshed when a table changes, and written at each scrape."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -47,14 +49,46 @@ class Facts:
     owners: Owners = field(default_factory=Owners)
 
 
+class ExportOutcome(StrEnum):
+    """What became of an export of all samples by OTLP."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class Exports:
+    """Counts of what became of exports of all samples by OTLP."""
+
+    def __init__(self) -> None:
+        """Nothing was exported."""
+        self._counts: Counter[str] = Counter()
+
+    def count(self, outcome: ExportOutcome) -> None:
+        """Count an export."""
+        self._counts[outcome] += 1
+
+    def with_counts(self, rows: SourceRows) -> SourceRows:
+        """Return the rows of `own.EXPORTS` with the present counts."""
+        (outcomes,) = rows.label_texts
+        counts: list[float | None] = [self._counts[outcome] for outcome in outcomes]
+        return replace(rows, values=[(metric, counts) for metric, _ in rows.values])
+
+
 class Metrics:
     """The metrics of one server; a scrape never waits for a refresh."""
 
-    def __init__(self, settings: MetricsSettings) -> None:
-        """Nothing is known before the first refresh; families that are off stay off."""
+    def __init__(self, settings: MetricsSettings, exports: Exports | None = None) -> None:
+        """Nothing is known before the first refresh; families that are off stay off.
+
+        Args:
+            settings: the families that are on.
+            exports: counts of exports by OTLP, for which rows are kept too; None without.
+        """
         self._families = settings.families
         self._totals = Totals()
+        self._exports = exports
         self._kept = Lines()
+        self._kept_rows: list[SourceRows] = []
         self._few: tuple[list[tuple[Source, SourceRows]], datetime] | None = None
 
     def refresh(self, tables: Mapping[str, pa.Table], facts: Facts) -> None:
@@ -71,7 +105,12 @@ class Metrics:
             samples.set_owners(facts.owners)
             for name, rows in (_extra(facts) | self._counted(tables)).items():
                 samples.add(name, rows)
-            kept = Lines(samples.rows(source) for source in self._of(KEPT))
+            outcomes = [] if self._exports is None else list(ExportOutcome)
+            samples.add("exports", pa.table({"outcome": pa.array(outcomes, pa.string())}))
+            rows_of_kept = (samples.rows(source) for source in self._of(KEPT))
+            if self._exports is not None:
+                rows_of_kept = self._kept_rows = list(rows_of_kept)
+            kept = Lines(rows_of_kept)
             few = [(source, samples.rows(source)) for source in self._of(FEW)]
         self._kept, self._few = kept, (few, now)
 
@@ -79,10 +118,24 @@ class Metrics:
         self, accept: str = "", accept_encoding: str = "", now: datetime | None = None
     ) -> Page:
         """Return the response to a scrape, by its headers ``Accept`` and ``Accept-Encoding``."""
-        few, refreshed_at = self._few or ([], datetime.now(UTC))
-        older = ((now or datetime.now(UTC)) - refreshed_at).total_seconds()
-        rows = (_older(rows, older) if source is own.SNAPSHOT_AGE else rows for source, rows in few)
-        return page(self._kept, families(rows), accept, accept_encoding)
+        few = self._now(now or datetime.now(UTC))
+        return page(self._kept, families(few), accept, accept_encoding)
+
+    def rows(self) -> Iterator[SourceRows]:
+        """Yield the samples of a page as they are now; those of many rows only with `Exports`."""
+        yield from self._kept_rows
+        yield from self._now(datetime.now(UTC))
+
+    def _now(self, now: datetime) -> Iterator[SourceRows]:
+        """Yield the samples of few rows; ages grow and exports are counted between refreshes."""
+        few, refreshed_at = self._few or ([], now)
+        for source, rows in few:
+            if source is own.SNAPSHOT_AGE:
+                yield _older(rows, (now - refreshed_at).total_seconds())
+            elif source is own.EXPORTS and self._exports is not None:
+                yield self._exports.with_counts(rows)
+            else:
+                yield rows
 
     def _of(self, sources: tuple[Source, ...]) -> Iterator[Source]:
         return (source for source in sources if source.family in self._families)

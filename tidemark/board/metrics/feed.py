@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request, Response
 from pyiceberg.table.snapshots import Operation
 
 from tidemark.board.dependencies import TheView
-from tidemark.board.metrics.endpoint import Facts, Metrics
-from tidemark.board.metrics.exposition import Page
+from tidemark.board.metrics.endpoint import Exports, Facts, Metrics
+from tidemark.board.metrics.exposition import Page, SourceRows
 from tidemark.board.newest import Newest, until
 from tidemark.board.scope import Scope
 from tidemark.board.store import Store
@@ -169,11 +169,20 @@ class MetricsKeeper:
         settings: MetricsSettings,
         version: str,
         owners: WatchedOwners | None = None,
+        exports: Exports | None = None,
     ) -> None:
-        """Nothing is read before `start`."""
+        """Nothing is read before `start`.
+
+        Args:
+            store: the newest rows.
+            settings: the families of metrics.
+            version: the version of Tidemark.
+            owners: the teams of groups; None where nobody declares any.
+            exports: counts of exports by OTLP; None without.
+        """
         self._store = store
         self._settings = settings
-        self._metrics = Metrics(settings)
+        self._metrics = Metrics(settings, exports)
         self._of_teams: dict[frozenset[str], _OfTeam] = {}
         self._lock = threading.Lock()
         self._feed = Feed(store.lake, self._metrics, version, owners)
@@ -190,6 +199,11 @@ class MetricsKeeper:
         self._ready.wait(FIRST_SECONDS)
         metrics = self._metrics if scope.teams is None else self._of(scope, scope.teams)
         return metrics.page(accept, accept_encoding)
+
+    def rows(self) -> Iterator[SourceRows]:
+        """Return the samples of all groups as they are now; see `Metrics.rows`."""
+        self._ready.wait(FIRST_SECONDS)
+        return self._metrics.rows()
 
     def _of(self, scope: Scope, teams: frozenset[str]) -> Metrics:
         """Return the metrics of the groups of teams, made at the first scrape of other rows."""

@@ -496,8 +496,23 @@ BUILD = Source(
     ),
 )
 
+EXPORTS = Source(
+    family=OWN,
+    labels=("outcome",),
+    select="SELECT outcome, 0 AS exports FROM exports",
+    metrics=(
+        Metric(
+            name="tidemark_otlp_exports_total",
+            help="Exports of all samples by OTLP by what became of them: delivered or failed.",
+            column="",
+            value="exports",
+            kind=COUNTER,
+        ),
+    ),
+)
+
 SOURCES = (GROUPS, HEALTH, TOPICS, BROKERS, OBJECTIVES, DEAD_LETTERS, QUEUE, INCIDENTS)
 """Sources of metrics that change only when a table does."""
 
-OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)
+OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD, EXPORTS)
 """Sources of metrics that change with the clock, or that have few samples."""

@@ -16,6 +16,7 @@ from tidemark.cli.invocation import invocation, me
 if TYPE_CHECKING:
     from tidemark.board.access import Login
     from tidemark.settings.environment import Settings
+    from tidemark.settings.otlp import OtlpSettings
     from tidemark.settings.owners import WatchedOwners
 
 app = typer.Typer()
@@ -47,6 +48,7 @@ def serve(
     invoked = invocation()
     login = login_of(invoked.settings)
     owners = owners_of(invoked.settings, login)
+    otlp = _otlp_of(invoked.settings)
     if not is_loopback(host) and not login.is_configured:
         raise CommandError(
             f"--host {host}: other machines reach it, so a login is needed: set "
@@ -68,10 +70,31 @@ def serve(
         dagster_url=invoked.settings.dagster_url,
         serves_agents=_serves_agents(invoked.settings.serve_mcp),
         owners=owners,
+        otlp=otlp,
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
     with suppress(KeyboardInterrupt):
         server(board).run(sockets=[listening])
+
+
+def _otlp_of(settings: "Settings") -> "OtlpSettings | None":
+    """Return where metrics are sent by OTLP.
+
+    Raises:
+        SettingsError: the file of headers cannot be used.
+        CommandError: a collector is named, and the packages of the protocol are missing.
+    """
+    if (otlp := settings.otlp) is None:
+        return None
+    otlp.headers()
+    try:
+        import opentelemetry.exporter.otlp.proto.http.metric_exporter  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"TIDEMARK_OTLP_ENDPOINT: the package {error.name} is missing; install tidemark with "
+            "the extra otlp, or unset the variable"
+        ) from None
+    return otlp
 
 
 def _serves_agents(wanted: bool) -> bool:
