@@ -1,6 +1,7 @@
 """A REST catalog that requires a login gets it from PyIceberg and Spark, and nobody sees it."""
 
 import os
+import time
 
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -103,3 +104,32 @@ def test_iceberg_reads_the_variable_in_sparks_process(spark):
             spark.conf.set(f"{prefix}.{name}", value)
         assert [row[0] for row in spark.sql("SHOW NAMESPACES IN asked").collect()] == ["progress"]
         assert server.refused == []
+
+
+@pytest.mark.spark
+def test_spark_logs_in_again_before_a_token_expires(spark, configured):
+    """A server such as Keycloak gives tokens for a credential and exchanges none.
+
+    An engine runs for days, and a token is valid for an hour.
+    """
+    with oauth2_catalog(SECRET) as server:
+        server.seconds = 4
+        oauth = f"{server.address}/v1/oauth/tokens"
+        config = configured(server.address, credential=SECRET, oauth2_uri=oauth)
+        prefix = "spark.sql.catalog.expiring"
+        spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+        # Spark of these tests has no jars of an object store.
+        other = ("io-impl", "s3.", "client.", "warehouse")
+        given = {name: it for name, it in config.spark.items() if not name.startswith(other)}
+        for name, value in (given | {"credential": SECRET}).items():
+            spark.conf.set(f"{prefix}.{name}", value)
+
+        def namespaces() -> list[str]:
+            return [row[0] for row in spark.sql("SHOW NAMESPACES IN expiring").collect()]
+
+        assert namespaces() == ["progress"]
+        first = set(server.valid)
+        time.sleep(2 * server.seconds)
+        server.valid -= first
+        assert namespaces() == ["progress"]
+        assert set(server.grants) == {"client_credentials"}

@@ -20,6 +20,8 @@ class Checked:
         valid: the tokens that open the catalog now.
         scopes: those of the tokens that it gave.
         refused: requests without a valid token, by path.
+        seconds: for which a token is valid from then on.
+        grants: kinds of the grants that were requested.
     """
 
     address: str
@@ -27,6 +29,8 @@ class Checked:
     valid: set[str] = field(default_factory=set)
     scopes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    seconds: int = 3600
+    grants: list[str] = field(default_factory=list)
 
     def rotate(self) -> None:
         """Forget all tokens, as when they have expired."""
@@ -52,7 +56,9 @@ def oauth2_catalog(credential: str = "", token: str = "") -> Iterator[Checked]:
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
             form = {name: values[0] for name, values in parse_qs(text).items()}
-            if (form.get("client_id"), form.get("client_secret")) != checked.credential:
+            checked.grants.append(form["grant_type"])
+            given = form.get("client_id"), form.get("client_secret")
+            if given != checked.credential or form["grant_type"] != "client_credentials":
                 self._send(401, {"error": "invalid_client"})
                 return
             made = str(uuid4())
@@ -64,7 +70,7 @@ def oauth2_catalog(credential: str = "", token: str = "") -> Iterator[Checked]:
                 {
                     "access_token": made,
                     "token_type": "bearer",
-                    "expires_in": 3600,
+                    "expires_in": checked.seconds,
                     "issued_token_type": kind,
                 },
             )

@@ -264,10 +264,15 @@ def _spark_login(login: CatalogLogin) -> dict[str, str]:
 
     Every user of a session can read its properties. Iceberg reads the variable of its own process
     (`EnvironmentUtil.resolveAll`), so the engine needs it in its environment.
+
+    With a credential it gets each token by the credential, as PyIceberg does. By default it would
+    exchange the one that expires for the next, which servers such as Keycloak refuse: an engine
+    then lost the catalog when its first token had expired.
     """
     named = {"credential": CREDENTIAL, "token": TOKEN}
     given = {"credential": login.credential, "token": login.token}
-    return {**_login(login), **{name: f"env:{named[name]}" for name in named if given[name]}}
+    properties = {**_login(login), **{name: f"env:{named[name]}" for name in named if given[name]}}
+    return properties | ({"token-exchange-enabled": "false"} if login.credential else {})
 
 
 def _mistakes_of_login(login: CatalogLogin, type_: str) -> list[str]:
