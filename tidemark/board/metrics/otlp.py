@@ -28,20 +28,28 @@ POINTS = 5000
 SECONDS = 10.0
 """Longest time of a request with its repetitions."""
 
+END_SECONDS = 1.0
+"""Longest wait for an export when the board ends."""
+
 _log = logging.getLogger(__name__)
 
 _SDK = logging.getLogger("opentelemetry.exporter.otlp.proto.http")
 
 
-class _Reason(logging.Handler):
-    """Keeps the last line that the SDK logs; its result states no reason."""
+class _Reasons(logging.Handler):
+    """Keeps the first and the last line that the SDK logs; its result states no reason."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = ""
+        self._lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.line = record.getMessage()
+        self._lines = [*self._lines[:1], record.getMessage()]
+
+    @property
+    def text(self) -> str:
+        """Why an export failed: the first line names the cause, the last what became of it."""
+        return " ".join(dict.fromkeys(self._lines)) or "no reason is known"
 
 
 class OtlpExporter:
@@ -70,7 +78,8 @@ class OtlpExporter:
 
         def end() -> None:
             self._ended.set()
-            thread.join(timeout=SECONDS)
+            # A collector that does not respond must not keep the board from ending.
+            thread.join(timeout=END_SECONDS)
 
         return end
 
@@ -112,18 +121,18 @@ class OtlpExporter:
             timeout=SECONDS,
             compression=Compression.Gzip,
         )
-        last = _Reason()
-        _SDK.addHandler(last)
+        reasons = _Reasons()
+        _SDK.addHandler(reasons)
         _SDK.propagate = False
         try:
             for data in batches(self._rows(), time.time_ns()):
                 if self._ended.is_set():
                     return ""
                 if exporter.export(data) is not MetricExportResult.SUCCESS:
-                    return last.line or "no reason is known"
+                    return reasons.text
             return ""
         finally:
-            _SDK.removeHandler(last)
+            _SDK.removeHandler(reasons)
             exporter.shutdown()
 
 
