@@ -30,7 +30,7 @@ from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
 from assets.resource_keys import with_own_keys
 from expectations.brought_suites import read
-from orchestration.jobs import jobs_with, schedules
+from orchestration.jobs import jobs_with, report_job, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
 from tidemark.host.shared import Shared
@@ -108,7 +108,7 @@ def build(
     return dg.Definitions(
         assets=made,
         asset_checks=checks,
-        jobs=jobs_with(audit, rows, prefix),
+        jobs=[*jobs_with(audit, rows, prefix), report_job(prefix)],
         schedules=schedules(running=settings.schedule, prefix=prefix),
         sensors=sensors(running=settings.schedule, prefix=prefix),
         resources=with_own_keys(resources(settings) | overrides),

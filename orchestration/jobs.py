@@ -16,9 +16,15 @@ from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import audit
 from assets.raw import LANDING
+from assets.resource_keys import own_keys
+from assets.resources import LakeResource, RulesResource
 from assets.run_tags import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, process_of
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
+from tidemark.alerting.delivery.receivers import open_channels
+from tidemark.alerting.delivery.reports import deliver_reports, due_reports
+from tidemark.alerting.weekly_report import weekly_report
 from tidemark.lake.tables import raw
+from tidemark.settings.sections import NotificationSettings
 
 BEFORE_BACKFILLS = {"dagster/priority": "1"}
 """Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""
@@ -146,6 +152,68 @@ def jobs_with(
 TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT = jobs_with(audit)
 
 
+REPORT = "report"
+"""Name of the job that sends weekly reports; it reads tables and changes none."""
+
+NEVER_IN_THE_WAY = (COLLECT.name, REPORT)
+"""Names of jobs that no tick waits for."""
+
+
+def report_job(prefix: str = "") -> dg.JobDefinition:
+    """Return the job that sends the weekly reports that are due.
+
+    Args:
+        prefix: of its name.
+    """
+
+    @dg.op(name=f"{prefix}send_reports")
+    @own_keys
+    def send_reports(
+        context: dg.OpExecutionContext,
+        lake: LakeResource,
+        alert_rules: RulesResource,
+        notification_settings: dg.ResourceParam[NotificationSettings],
+    ) -> None:
+        """Compute the reports that are due, and send them on the channels of their receivers.
+
+        A channel that fails is tried again later, by another run.
+        """
+        declared, now = alert_rules.rule_set(), datetime.now(UTC)
+        channels, problems = open_channels(notification_settings, declared.report_receivers)
+        owners, wrong = alert_rules.owners()
+        problems += wrong + deliver_reports(
+            lake.lake.shared,
+            declared.reports,
+            channels,
+            lambda week, team: weekly_report(lake.lake, week, now, owners, team),
+            now,
+        )
+        for problem in problems:
+            context.log.warning(problem)
+
+    @dg.job(
+        name=prefix + REPORT,
+        executor_def=dg.in_process_executor,
+        tags=job_tags(REPORT),
+        description="Send the weekly reports that are due.",
+    )
+    def report() -> None:
+        send_reports()
+
+    return report
+
+
+def when_due(
+    context: dg.ScheduleEvaluationContext, lake: LakeResource, alert_rules: RulesResource
+) -> dg.RunRequest | dg.SkipReason:
+    """Start the job of reports where one is due, unless the run before still sends."""
+    end_dead_runs(context.instance)
+    if any(job_of(run) == REPORT for run in runs_under_way(context.instance)):
+        return dg.SkipReason("the run before is not done")
+    due = due_reports(lake.lake.shared.state, alert_rules.rule_set().reports, datetime.now(UTC))
+    return dg.RunRequest() if due else dg.SkipReason("no report is due")
+
+
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """Start a tick, unless the one before still runs.
 
@@ -161,7 +229,7 @@ def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.Sk
 def meanwhile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """Collect in place of the tick that cannot start, or that waits for another run."""
     minute = context.scheduled_execution_time.timestamp()
-    records = _records(context.instance)
+    records = [it for it in _records(context.instance) if job_of(it.dagster_run) != REPORT]
     if any(job_of(record.dagster_run) == COLLECT.name for record in records):
         return dg.SkipReason("the run before is not done")
     # A tick of this minute collects by itself.
@@ -205,11 +273,11 @@ def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
         run, start = record.dagster_run, record.start_time
         if process_of(run.run_id, run.tags) and not is_dead(run) and start:
             is_young = now.timestamp() - start < TICK_MAY_TAKE.total_seconds()
-            if job_of(run) != COLLECT.name and (is_young or job_of(run) != TICK.name):
+            if job_of(run) not in NEVER_IN_THE_WAY and (is_young or job_of(run) != TICK.name):
                 return True
     ended = dg.RunsFilter(statuses=list(ENDED), updated_after=now - TICK_BEGINS_WITHIN)
     return any(
-        job_of(run) not in (TICK.name, COLLECT.name) and PROCESS_TAG in run.tags
+        job_of(run) not in (TICK.name, *NEVER_IN_THE_WAY) and PROCESS_TAG in run.tags
         for run in instance.get_runs(ended)
     )
 
@@ -273,4 +341,11 @@ def schedules(*, running: bool, prefix: str = "") -> list[dg.ScheduleDefinition]
             )
             for job, minute in ((MAINTAIN, 7), (AUDIT, 12))
         ),
+        dg.schedule(
+            name=f"{prefix}report_when_due",
+            job_name=prefix + REPORT,
+            cron_schedule="*/5 * * * *",
+            execution_timezone="UTC",
+            default_status=status,
+        )(own_keys(when_due)),
     ]

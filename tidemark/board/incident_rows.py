@@ -18,23 +18,21 @@ from tidemark.board.views import Shown, View
 from tidemark.lake.schema import BIGINT, STRING, STRING_MAP, Column
 from tidemark.lake.tables import alerting
 from tidemark.lake.typed_rows import dict_rows, plain_rows
+from tidemark.model.health import TROUBLE as CERTAIN
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, Severity
 from tidemark.rocketmq.names import DLQ_PREFIX
 from tidemark.settings.owners import Owner, Owners
 
-WORST_FIRST = (
-    Health.LOSING, Health.BLOCKED, Health.STALLED, Health.STOPPED, Health.UNSUBSCRIBED,
-    Health.FALLING_BEHIND, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK,
-)  # fmt: skip
+WORST_FIRST = (*CERTAIN, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK)
 """States of health by what they ask of a person.
 
 UNKNOWN follows what is certainly wrong: one unreachable broker makes many groups unknown at once,
 which would hide the few that lose messages.
 """
 
-TROUBLE = WORST_FIRST[:7]
-"""States of incidents that need a person."""
+TROUBLE = (*CERTAIN, Health.UNKNOWN)
+"""States that need a person, or may."""
 
 SEVERITY = "severity"
 LONGEST = 10**13

@@ -26,6 +26,7 @@ SILENCES = "silences"
 ANNOTATIONS = "annotations"
 DECISIONS = "decisions"
 ACTIONS = "actions"
+REPORTS = "reports"
 
 TABLES = "tables"
 """Lease of the process that creates the tables that a catalog lacks."""

@@ -3,8 +3,10 @@
 All code that chooses the newest row, or plans by instants that another host wrote, uses them.
 """
 
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 HOUR = timedelta(hours=1)
 
@@ -98,3 +100,57 @@ def fault(instant: datetime, now: datetime | None = None) -> str | None:
         length = f"{ahead.days:,} days" if ahead.days else f"{ahead.seconds // 60} minutes"
         return f"it lies {length} after the clock of this host ({present:%Y-%m-%dT%H:%M:%SZ})"
     return None
+
+
+@dataclass(frozen=True)
+class Week:
+    """A week of ISO 8601, from Monday 00:00 in a time zone.
+
+    Attributes:
+        monday: its first day.
+        zone: the time zone.
+    """
+
+    monday: date
+    zone: ZoneInfo
+
+    @classmethod
+    def of(cls, instant: datetime, zone: ZoneInfo) -> "Week":
+        """Return the week that an instant lies in."""
+        day = instant.astimezone(zone).date()
+        return cls(day - timedelta(day.weekday()), zone)
+
+    @classmethod
+    def named(cls, name: str, zone: ZoneInfo) -> "Week":
+        """Return the week with a name like ``2026-W47``.
+
+        Raises:
+            ValueError: there is none.
+        """
+        try:
+            match = re.fullmatch(r"(\d{4})-?W(\d{2})", name)
+            if not match:
+                raise ValueError
+            return cls(date.fromisocalendar(int(match[1]), int(match[2]), 1), zone)
+        except ValueError:
+            raise ValueError(f"a week is wanted, e.g. 2026-W47, not {name!r}") from None
+
+    @property
+    def name(self) -> str:
+        """Its name: ``2026-W47``."""
+        year, number, _ = self.monday.isocalendar()
+        return f"{year}-W{number:02}"
+
+    @property
+    def before(self) -> "Week":
+        """The week before it."""
+        return Week(self.monday - timedelta(7), self.zone)
+
+    @property
+    def window(self) -> Window:
+        """Its instants; a day with a change of clocks is an hour shorter or longer."""
+        start, end = (
+            datetime.combine(day, time(), self.zone).astimezone(UTC)
+            for day in (self.monday, self.monday + timedelta(7))
+        )
+        return Window(start, end)

@@ -19,6 +19,17 @@ class Health(StrEnum):
     OK = "OK"
 
 
+TROUBLE = (
+    Health.LOSING,
+    Health.BLOCKED,
+    Health.STALLED,
+    Health.STOPPED,
+    Health.UNSUBSCRIBED,
+    Health.FALLING_BEHIND,
+)
+"""States in which a group certainly needs a person, the worst first."""
+
+
 class HealthReason(StrEnum):
     """Reasons of a state of health: the values of ``health_reason_code`` in ``progress.groups``."""
 

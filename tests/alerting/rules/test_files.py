@@ -186,7 +186,7 @@ WRONG = {
         "version: 1\nrules: []\n",
         [
             "team.yaml:1: version: unknown field, only `rules`, `inhibit`, "
-            "`receivers`, `time_intervals`, `routes` are known here"
+            "`receivers`, `time_intervals`, `reports`, `routes` are known here"
         ],
     ),
     "a rule that is no mapping": (

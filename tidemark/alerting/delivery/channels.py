@@ -30,9 +30,11 @@ from tidemark.alerting.delivery.messages import (
     worst,
 )
 from tidemark.alerting.delivery.pagers import about, acknowledge, is_pager, opened
+from tidemark.alerting.delivery.report_messages import report_body, report_title
 from tidemark.alerting.delivery.templates import Words
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.rules.routing import DEFAULT_RECEIVER
+from tidemark.alerting.weekly_report import Report
 from tidemark.model.incidents import Severity, TransitionKind
 from tidemark.settings.yaml_documents import printable
 
@@ -217,6 +219,7 @@ class Channel(ABC):
             routes.
         acknowledges: whether it is notified that a person acknowledged an incident.
         board_url: address of the board that its messages link to; empty without one.
+        takes_reports: whether it takes weekly reports; a pager and an Alertmanager take none.
     """
 
     name: str
@@ -226,6 +229,15 @@ class Channel(ABC):
     receiver: str | None = None
     acknowledges: bool = False
     board_url: str = ""
+    takes_reports: bool = False
+
+    def report(self, report: Report) -> None:
+        """Send a weekly report.
+
+        Raises:
+            ChannelError: the service did not accept it, or takes no reports.
+        """
+        raise ChannelError("it takes no reports")
 
     @abstractmethod
     def send(self, notifications: Sequence[Notification]) -> None:
@@ -278,6 +290,7 @@ class AppriseChannel(Channel):
         pages: the same, as pagers open pages; a digest to one is a message for all.
         receiver: see `Channel`.
         acknowledges: the same as `pages`.
+        takes_reports: whether it is neither a pager nor a digest.
     """
 
     def __init__(
@@ -314,6 +327,7 @@ class AppriseChannel(Channel):
         self._service = service
         self._apprise = apprise.Apprise(service)
         self.one_by_one = self.pages = self.acknowledges = is_pager(service) and not every
+        self.takes_reports = not (every or is_pager(service))
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send one message.
@@ -337,6 +351,24 @@ class AppriseChannel(Channel):
                 body=_shown(write(notifications, room)),
                 title=_shown(headline),
                 notify_type=_type_of(notifications),
+                body_format=apprise.NotifyFormat.TEXT,
+            )
+        if not taken:
+            raise ChannelError(self._without_secrets("; ".join(reasons) or "not delivered"))
+
+    def report(self, report: Report) -> None:
+        """Send a weekly report as one message.
+
+        Raises:
+            ChannelError: the service was unreachable or refused it.
+        """
+        headline = report_title(report, self._words.phrase)
+        room = self._service.body_maxlen - len(headline.encode()) - _JOINED
+        with ADDRESS_FILTER.warnings() as reasons:
+            taken = self._apprise.notify(
+                body=_shown(report_body(report, self._words.phrase, room)),
+                title=_shown(headline),
+                notify_type=apprise.NotifyType.INFO,
                 body_format=apprise.NotifyFormat.TEXT,
             )
         if not taken:

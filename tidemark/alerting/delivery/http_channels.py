@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -16,7 +17,9 @@ from tidemark.alerting.delivery.channels import (
     response_to,
 )
 from tidemark.alerting.delivery.messages import Notification, observed, page_of
+from tidemark.alerting.delivery.report_messages import report_document
 from tidemark.alerting.incidents.incident import Incident, with_notifications
+from tidemark.alerting.weekly_report import Report
 from tidemark.lake.typed_rows import plain_rows
 from tidemark.model.incidents import TransitionKind
 
@@ -84,6 +87,7 @@ class WebhookChannel(Channel):
 
     one_by_one = True
     acknowledges = True
+    takes_reports = True
 
     def __init__(self, url: str, secret: str | None, receiver: str) -> None:
         if not url.startswith(("http://", "https://")):
@@ -105,11 +109,26 @@ class WebhookChannel(Channel):
             key = f"{notification.incident.incident_id}/{notification.transition.transition}"
             if notification.repeat:
                 key += f"/{notification.repeat}"
-            headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-            if self._secret:
-                digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
-                headers["X-Tidemark-Signature"] = f"sha256={digest}"
-            _request("POST", self._url, data=body, headers=headers)
+            self._post(body, key)
+
+    def report(self, report: Report) -> None:
+        """Post a weekly report, which is below ``report``.
+
+        Its ``Idempotency-Key`` is ``report``, the week and the team.
+
+        Raises:
+            ChannelError: the service did not accept it.
+        """
+        body = msgspec.json.encode({"report": report_document(report)})
+        team = f"/{quote(report.team)}" if report.team else ""
+        self._post(body, f"report/{report.week.name}{team}")
+
+    def _post(self, body: bytes, key: str) -> None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        if self._secret:
+            digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
+            headers["X-Tidemark-Signature"] = f"sha256={digest}"
+        _request("POST", self._url, data=body, headers=headers)
 
 
 class _Status(msgspec.Struct, frozen=True):

@@ -517,10 +517,15 @@ def without_mentions(notification: Notification) -> Notification:
     return replace(notification, incident=structs.replace(incident, **harmless))
 
 
+def harmless(text: str) -> str:
+    """Return a text without mentions; their signs become the full-width forms."""
+    return _TAG.sub("\uff1c", _AT.sub("\uff20", text))
+
+
 def _harmless(value: Any) -> Any:
     """Return a text, or all texts in a list or a mapping, without mentions."""
     if isinstance(value, str):
-        return _TAG.sub("\uff1c", _AT.sub("\uff20", value))
+        return harmless(value)
     if isinstance(value, dict):
         return {name: _harmless(item) for name, item in value.items()}
     return [_harmless(item) for item in value] if isinstance(value, list) else value

@@ -104,6 +104,11 @@ class Words:
     own_title: str | None = None
     own_body: str | None = None
 
+    @property
+    def phrase(self) -> Phrase:
+        """Returns an English text in its language."""
+        return in_chinese if self.language == "zh" else in_english
+
     def title(self, notifications: Sequence[Notification]) -> str:
         """Return the title of a message in one line."""
         template = self.own_title or (CHINESE_TITLE if self.language == "zh" else None)
@@ -142,9 +147,8 @@ class Words:
         """Return a template with its values; the ready-made text where it cannot be rendered."""
         if template is None:
             return ready_made
-        phrase = in_chinese if self.language == "zh" else in_english
         try:
-            values = _values(notifications, ready_made, phrase)
+            values = _values(notifications, ready_made, self.phrase)
             return TEMPLATES.from_string(template).render(values).strip()
         except Exception as error:  # whatever a template does, the notification has to go out
             LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)

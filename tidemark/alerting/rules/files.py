@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails
 from tidemark.alerting.rules.base import GroupRule
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.alerting.rules.model import Inhibition, Rule
+from tidemark.alerting.rules.report_schedules import ReportSchedule
 from tidemark.alerting.rules.routing import (
     DEFAULT_RECEIVER,
     Node,
@@ -39,7 +40,7 @@ from tidemark.settings.yaml_documents import (
     reason,
 )
 
-LISTS = ("inhibit", "receivers", "time_intervals")
+LISTS = ("inhibit", "receivers", "time_intervals", "reports")
 """Keys of a rule file, other than ``rules``, that hold a list."""
 
 Read = Sequence[tuple[Path, Document]]
@@ -224,6 +225,7 @@ _SECTIONS: dict[str, TypeAdapter[Any]] = {
     "receivers": TypeAdapter(list[Receiver]),
     "time_intervals": TypeAdapter(list[NamedIntervals]),
     "routes": TypeAdapter(Route | list[Route]),
+    "reports": TypeAdapter(list[ReportSchedule]),
 }
 
 
@@ -281,6 +283,7 @@ class RuleSet:
         rules: the valid rules; the ready-made ones where no file has any.
         inhibitions: the valid ones; the ready-made ones where no file has any.
         routing: where incidents go.
+        reports: the weekly reports that are sent.
         rule_mistakes: a line for each mistake of a file as a whole or of a rule.
         mistakes: these, and the mistakes of all other sections.
     """
@@ -288,8 +291,15 @@ class RuleSet:
     rules: list[Rule] = field(default_factory=list)
     inhibitions: tuple[Inhibition, ...] = ()
     routing: Routing = field(default_factory=Routing)
+    reports: tuple[ReportSchedule, ...] = ()
     rule_mistakes: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
+
+    @property
+    def report_receivers(self) -> tuple[Receiver, ...]:
+        """The receivers of the rule files that get a report, with routes or without."""
+        names = {schedule.receiver for schedule in self.reports}
+        return tuple(it for it in self.routing.receivers if it.name in names)
 
 
 def read_rule_set(path: Path | str) -> RuleSet:
@@ -329,14 +339,50 @@ def read_rule_set(path: Path | str) -> RuleSet:
         rules = list(ready_made_rules())
     inhibitions, of_inhibitions = _inhibitions(read)
     routing, of_routes = read_routing(read, whole=whole)
-    all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
+    reports, of_reports = _reports(read, routing.receivers)
+    all_mistakes = (*mistakes, *of_inhibitions, *of_routes, *of_reports)
     return RuleSet(
         rules=rules,
         inhibitions=inhibitions,
         routing=routing,
+        reports=reports,
         rule_mistakes=tuple(mistakes),
         mistakes=all_mistakes,
     )
+
+
+def _reports(
+    read: Read, receivers: Sequence[Receiver]
+) -> tuple[tuple[ReportSchedule, ...], list[str]]:
+    """Return the valid reports, of which a receiver gets one a team; and mistakes."""
+    known = [DEFAULT_RECEIVER, *(receiver.name for receiver in receivers)]
+    valid: dict[str, Item[ReportSchedule]] = {}
+    mistakes: list[str] = []
+    names: list[str] = []
+    for file, document in read:
+        items, wrong = _entries(
+            file,
+            document,
+            "reports",
+            "a report",
+            ReportSchedule.model_validate,
+            lambda detail: detail["loc"],
+            ReportSchedule,
+        )
+        mistakes += wrong
+        for item in items:
+            schedule = item.value
+            if schedule.receiver not in known:
+                names.append(
+                    f"{item.place('receiver')}: {schedule.receiver!r} is no receiver, known are "
+                    f"{', '.join(known)}"
+                )
+            elif schedule.key in valid:
+                where = valid[schedule.key].place()
+                names.append(f"{item.place()}: another report has this receiver and team ({where})")
+            else:
+                valid[schedule.key] = item
+    return tuple(item.value for item in valid.values()), [*mistakes, *names]
 
 
 def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
