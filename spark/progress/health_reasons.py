@@ -97,7 +97,7 @@ def text() -> Column:
         ),
         HealthReason.LAG_UNKNOWN: F.lit("no queue with a known lag"),
         HealthReason.FEW_OBSERVATIONS: F.format_string(
-            "only %s of %s observations known", _fact("known"), _fact("observations")
+            "too few observations to judge: %s of %s known", _fact("known"), _fact("observations")
         ),
         HealthReason.NO_SUBSCRIBER: F.concat_ws(
             " ",

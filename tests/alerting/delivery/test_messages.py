@@ -192,6 +192,6 @@ def test_a_reason_to_close_is_in_the_language_of_the_message(reason):
 
 @pytest.mark.parametrize("health", ["UNKNOWN", "OK", "IDLE"])
 def test_a_reason_that_explains_nothing_is_no_cause(health):
-    row = {"health": health, "health_reason": "only 1 of 1 observations known"}
+    row = {"health": health, "health_reason": "too few observations to judge: 1 of 1 known"}
     fires = incident(("FIRING", 0), evidence=json.dumps({"row": row}))
     assert "Likely cause" not in text(notification(fires))

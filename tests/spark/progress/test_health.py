@@ -176,11 +176,11 @@ CASES = {
         "UNKNOWN",
         "2 of 2 queues unknown",
     ),
-    "known twice": (lags(5, 5), "UNKNOWN", "only 2 of 2 observations known"),
+    "known twice": (lags(5, 5), "UNKNOWN", "too few observations to judge: 2 of 2 known"),
     "known twice, hidden once": (
         [*lags(5), UNKNOWN, *lags(5)],
         "UNKNOWN",
-        "only 2 of 3 observations known",
+        "too few observations to judge: 2 of 3 known",
     ),
     "known three times": (lags(5, 5, 5), "OK", "readable lag 5, was 5 over 3 observations (120 s)"),
     "hidden in between": (

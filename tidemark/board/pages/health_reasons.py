@@ -54,7 +54,9 @@ class _Reason:
 
     def few_observations(self) -> str:
         part, whole = self.facts["known"], self.facts["observations"]
-        return self.phrase("only {part} of {whole} observations known", part=part, whole=whole)
+        return self.phrase(
+            "too few observations to judge: {part} of {whole} known", part=part, whole=whole
+        )
 
     def no_subscriber(self) -> str:
         lag = self._unconsumed(self.facts["lag"])
