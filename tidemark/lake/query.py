@@ -1,5 +1,6 @@
 """SQL on a table without Spark: DuckDB on the files that PyIceberg names."""
 
+import re
 from collections.abc import Iterator
 
 import duckdb
@@ -11,6 +12,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.damaged_files import damaged
 from tidemark.lake.schema import Table, not_before, window_filter
+from tidemark.model.spelling import did_you_mean
 
 ISOLATED = (
     "SET TimeZone = 'UTC'",
@@ -24,6 +26,8 @@ With them the SQL can read no file and no variable of Python, and can write noth
 """
 
 _WORDS_OF_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "(.+?)" (?:was )?not found')
 
 
 class QueryError(Exception):
@@ -97,7 +101,16 @@ def _selected(
                 reason = "the condition is not complete"  # the parenthesis is ours
             if isinstance(error, duckdb.ParserException):
                 reason += _advice_on_quotes(session, table)
+            if unknown := _UNKNOWN_COLUMN.search(reason):
+                reason = _no_column(unknown[1], where, table)
             raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error
+
+
+def _no_column(name: str, where: str, table: Table) -> str:
+    """Return that a name is no column, with the advice that a person needs."""
+    if f'"{name}"' in where:
+        return f"no column {name!r}; a text is written in single quotes"
+    return f"no column {name!r}{did_you_mean(name, table.column_names)}"
 
 
 def _advice_on_quotes(session: duckdb.DuckDBPyConnection, table: Table) -> str:

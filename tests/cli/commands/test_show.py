@@ -91,3 +91,20 @@ def test_a_condition_that_ends_early_is_named_without_a_parenthesis_of_ours(lake
     lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [{"broker_id": 0}]))
     line = output_of(lake.home, "show", "raw.brokers", "--where", "broker_id >", code=1)
     assert line.endswith("the condition is not complete\n")
+
+
+@pytest.mark.parametrize(
+    ("where", "advice"),
+    [
+        ('broker = "broker-a"', "no column 'broker-a'; a text is written in single quotes"),
+        ("brokr_id > 1", "no column 'brokr_id', did you mean 'broker_id'?"),
+        ("bro\"ker\"_id.x = 'a'", None),
+    ],
+)
+def test_a_condition_on_no_column_comes_with_advice(
+    lake: Lake, where: str, advice: str | None
+) -> None:
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [{"broker_id": 0}]))
+    line = output_of(lake.home, "show", "raw.brokers", "--where", where, code=1)
+    assert line.count("\n") == 1
+    assert advice is None or line == f"tidemark: --where {where!r} on raw.brokers: {advice}\n"
