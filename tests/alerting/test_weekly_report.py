@@ -122,6 +122,14 @@ def test_rules_by_how_often_they_fired(lake: Lake) -> None:
     assert "flaps: fired 3, resolved 3, flapped 1, subjects 2" in report_body(report)
 
 
+def test_rules_that_are_left_out_are_counted(lake: Lake) -> None:
+    incidents = [board_home.incident(MONDAY, rule=f"rule-{number:02}") for number in range(13)]
+    lake.append(alerting.INCIDENTS, incidents)
+    report = made(lake)
+    assert (len(report.rules), report.noisy, report.fired) == (10, 13, 13)
+    assert "- +3" in report_body(report) and "- +12" in report_body(report, room=300)
+
+
 def test_budgets_of_the_week_with_what_unknown_minutes_may_have_used(lake: Lake) -> None:
     rows = whole_month(h5="+" * 50 + "-" * 8 + "??", h6="")
     lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, rows))

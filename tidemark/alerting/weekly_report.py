@@ -132,7 +132,8 @@ class Report:
         in_trouble: groups on topics that were in trouble.
         groups: the worst of them, or of those with the longest delay; the longest in trouble first.
         fired: how often a rule fired.
-        rules: the noisiest ones.
+        noisy: rules that fired or resolved.
+        rules: the noisiest of them.
     """
 
     week: Week
@@ -146,6 +147,7 @@ class Report:
     in_trouble: int
     groups: tuple[GroupWeek, ...]
     fired: int
+    noisy: int
     rules: tuple[RuleWeek, ...]
 
 
@@ -188,6 +190,7 @@ def weekly_report(
         in_trouble=sum(group.trouble_seconds > 0 for group in groups),
         groups=tuple(groups[:MOST]),
         fired=sum(rule.fired for rule in rules),
+        noisy=len(rules),
         rules=tuple(rules[:MOST]),
     )
 

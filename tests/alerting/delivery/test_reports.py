@@ -43,7 +43,7 @@ WEEK = timedelta(days=7)
 def compute(week: Week, team: str | None) -> Report:
     return Report(
         week=week, until=week.window.end, team=team, unobserved_seconds={"shop": 60.0}, missed=1,
-        undecided=0, objectives=3, budgets=(), in_trouble=0, groups=(), fired=0, rules=(),
+        undecided=0, objectives=3, budgets=(), in_trouble=0, groups=(), fired=0, noisy=0, rules=(),
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def _lines(report: Report, phrase: Phrase, most: int) -> Iterable[str]:
         if report.fired
         else phrase("No alert fired.")
     )
-    yield from _some((_rule(it, phrase) for it in report.rules), most, len(report.rules))
+    yield from _some((_rule(it, phrase) for it in report.rules), most, report.noisy)
 
 
 def _some(lines: Iterable[str], most: int, count: int) -> Iterable[str]:
