@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
@@ -19,7 +20,6 @@ from expectations.adapter import validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import AUDIT_CHECK, Brought, BroughtExpectation, Suite
-from expectations.data_docs import DataDocs
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import (
@@ -34,6 +34,9 @@ from tidemark.lake.tables import TABLES, quality
 from tidemark.planning.run_plan import RunPlan, plan_run
 from tidemark.settings.home import Home
 from tidemark.settings.times import utc_instant
+
+if TYPE_CHECKING:
+    from expectations.data_docs import DataDocs
 
 DATA_DOCS = dg.AssetKey("data_docs")
 
@@ -108,6 +111,9 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         spark: SparkResource,
     ) -> Iterator[dg.AssetCheckResult]:
         """Validate all rows of an hour; an audit that no partition starts also writes pages."""
+        # Imported here, see `expectations.gx_suite`.
+        from expectations.data_docs import DataDocs
+
         lake.alone(context.log.info)
         now = datetime.now(UTC)
         tags = context.run.tags
@@ -159,7 +165,7 @@ class _Hour:
     """The hour that is validated, and where Great Expectations' results are kept."""
 
     reader: Reader
-    docs: DataDocs
+    docs: "DataDocs"
     validated_at: datetime
 
     def validate(
@@ -196,7 +202,7 @@ data_docs = dg.AssetSpec(
 marked as blocking, and none of their results stops anything."""
 
 
-def docs_written(docs: DataDocs) -> dg.AssetMaterialization:
+def docs_written(docs: "DataDocs") -> dg.AssetMaterialization:
     """Write the pages of all stored results, and return that as an event."""
     # No link: browsers open no file from a page of the UI.
     return dg.AssetMaterialization(

@@ -14,7 +14,6 @@ from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import BroughtExpectation
 from expectations.copies import row_json
 from expectations.declarations import DECISION, NAME, Expectation
-from expectations.gx_suite import frame_definition
 from expectations.validation_results import ValidationResult, outcome
 from tidemark.lake.decisions import Decision
 from tidemark.lake.tables import TABLES
@@ -155,6 +154,8 @@ def _raised(expectation: Any, error: Exception) -> Any:
 def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
     """Run expectations of Great Expectations on rows as one suite."""
     import great_expectations as gx
+
+    from expectations.gx_suite import frame_definition
 
     batch = frame_definition().get_batch(batch_parameters={"dataframe": frame})
     validation = batch.validate(
