@@ -150,6 +150,11 @@ class Report:
     noisy: int
     rules: tuple[RuleWeek, ...]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of objectives and groups."""
+        return bool(self.unobserved_seconds or self.objectives)
+
 
 def weekly_report(
     lake: Lake, week: Week, now: datetime, owners: Owners, team: str | None = None

@@ -148,7 +148,10 @@ def test_services_get_a_message_in_the_language_of_the_receiver(shared: Shared) 
         assert sent(shared, channels, DUE) == []
         (mail,), (message,) = received, hook.received
     text = json.dumps(message)
-    assert "Tidemark 2026-W47: 1 objectives missed" in text and "nothing is known of 1 m" in text
+    assert (
+        "Tidemark 2026-W47: objectives missed: 1, undecided: 0;" in text
+        and "nothing is known of 1 m" in text
+    )
     (part,) = [it for it in mail.walk() if it.get_content_maintype() == "text"]
     body = part.get_payload(decode=True).decode()  # pyright: ignore
     assert "没有消费组处于异常状态" in body and "nothing is known" not in body

@@ -18,12 +18,17 @@ MINUTE = 60
 def report_title(report: Report, phrase: Phrase = in_english) -> str:
     """Return the title of a report in one line."""
     team = f" {report.team}" if report.team else ""
-    counts = phrase(
-        "{missed} objectives missed, {groups} groups in trouble, {fired} alerts",
-        missed=report.missed,
-        groups=report.in_trouble,
-        fired=report.fired,
-    )
+    # Without a snapshot, counts of zero would calm people about what nobody knows.
+    counts = phrase("no snapshot was taken")
+    if report.is_known:
+        counts = phrase(
+            "objectives missed: {missed}, undecided: {undecided}; groups in trouble: {groups}; "
+            "alerts: {fired}",
+            missed=report.missed,
+            undecided=report.undecided,
+            groups=report.in_trouble,
+            fired=report.fired,
+        )
     return harmless(f"Tidemark {report.week.name}{team}: {counts}")
 
 
@@ -50,11 +55,24 @@ def _lines(report: Report, phrase: Phrase, most: int) -> Iterable[str]:
             yield phrase(
                 "{cluster}: nothing is known of {time}", cluster=cluster, time=in_words(seconds)
             )
-    if not report.unobserved_seconds:
-        yield phrase("No snapshot was taken.")
+    if report.is_known:
+        yield from _states(report, phrase, most)
+    else:
+        yield phrase("No snapshot was taken: nothing is known of objectives and groups.")
+    yield ""
+    yield (
+        phrase("Alerts: {count}, by rule", count=report.fired)
+        if report.fired
+        else phrase("No alert fired.")
+    )
+    yield from _some((_rule(it, phrase) for it in report.rules), most, report.noisy)
+
+
+def _states(report: Report, phrase: Phrase, most: int) -> Iterable[str]:
+    """Yield the lines about objectives and groups."""
     yield ""
     of_all = phrase(
-        "{count} objectives: {missed} missed, {undecided} undecided",
+        "Objectives: {count}, missed: {missed}, undecided: {undecided}",
         count=report.objectives,
         missed=report.missed,
         undecided=report.undecided,
@@ -63,7 +81,7 @@ def _lines(report: Report, phrase: Phrase, most: int) -> Iterable[str]:
     yield from _some((_budget(it, phrase) for it in report.budgets), most, report.objectives)
     yield ""
     yield (
-        phrase("{count} groups were in trouble", count=report.in_trouble)
+        phrase("Groups in trouble: {count}", count=report.in_trouble)
         if report.in_trouble
         else phrase("No group was in trouble, as far as it is known.")
     )
@@ -72,13 +90,6 @@ def _lines(report: Report, phrase: Phrase, most: int) -> Iterable[str]:
         most,
         max(report.in_trouble, len(report.groups)),
     )
-    yield ""
-    yield (
-        phrase("{count} alerts fired, by rule", count=report.fired)
-        if report.fired
-        else phrase("No alert fired.")
-    )
-    yield from _some((_rule(it, phrase) for it in report.rules), most, report.noisy)
 
 
 def _some(lines: Iterable[str], most: int, count: int) -> Iterable[str]:
