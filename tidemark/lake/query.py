@@ -27,7 +27,7 @@ With them the SQL can read no file and no variable of Python, and can write noth
 
 _WORDS_OF_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
 
-_UNKNOWN_COLUMN = re.compile(r'Referenced column "(.+?)" (?:was )?not found')
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" (?:was )?not found')
 
 
 class QueryError(Exception):

@@ -73,14 +73,18 @@ rules:
 
 def test_a_rule_has_no_field_that_is_no_number(tmp_path: Path) -> None:
     """Whatever field of whatever rule: one that is let through would fail every tick in SQL."""
+    names = ("threshold", "min_messages", "min_age", "for", "clear_for", "above", "below")
+    numbers = (".inf", "-.inf", ".nan")
+    fields = [(name, number) for name in names for number in numbers]
     for kind in KINDS:
-        for name in ("threshold", "min_messages", "min_age", "for", "clear_for", "above", "below"):
-            for number in (".inf", "-.inf", ".nan"):
-                file = write(tmp_path, f"rules: [{{name: a, kind: {kind}, {name}: {number}}}]")
-                expected_start = f"team.yaml:1: rules[0].{name}: "
-                assert any(line.startswith(expected_start) for line in mistakes(file, tmp_path)), (
-                    kind
-                )
+        rules = [
+            f"- {{name: rule-{place}, kind: {kind}, {name}: {number}}}\n"
+            for place, (name, number) in enumerate(fields)
+        ]
+        lines = mistakes(write(tmp_path, "rules:\n" + "".join(rules)), tmp_path)
+        for place, (name, _) in enumerate(fields):
+            start = f"team.yaml:{place + 2}: rules[{place}].{name}: "
+            assert any(line.startswith(start) for line in lines), (kind, start)
 
 
 def test_one_wrong_rule_stops_no_other(tmp_path: Path) -> None:
