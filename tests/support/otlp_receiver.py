@@ -18,7 +18,7 @@ from tests.support.scrape import Samples
 
 @dataclass
 class Receiver:
-    """What a collector has received."""
+    """The requests that a collector has received."""
 
     address: str = ""
     status: int = 200

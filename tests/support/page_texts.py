@@ -1,6 +1,9 @@
 """Texts of pages as a reader sees them."""
 
+import html
+import json
 import re
+from typing import Any
 
 from fastapi.testclient import TestClient
 
@@ -23,6 +26,11 @@ def words(text: str) -> str:
 
 def plain(text: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", words(text)).split())
+
+
+def drawn(text: str) -> list[dict[str, Any]]:
+    """Return what the charts of a page draw, in order."""
+    return [json.loads(html.unescape(it)) for it in re.findall(r'data-chart="([^"]*)"', text)]
 
 
 def names(text: str) -> list[str]:

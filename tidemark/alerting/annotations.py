@@ -9,7 +9,7 @@ import msgspec
 
 from tidemark.host.leases import ANNOTATIONS
 from tidemark.host.shared import Shared
-from tidemark.host.state import State, StateError
+from tidemark.host.state import State, decoded
 from tidemark.settings.fields import fits
 
 COLUMNS = ("cluster", "consumer_group", "topic")
@@ -86,14 +86,7 @@ def kept_annotations(state: State) -> list[Annotation]:
     Raises:
         UnreadableAnnotationsError: they cannot be read.
     """
-    try:
-        notes = msgspec.json.decode(state.read(_NAME) or "[]", type=list[Annotation])
-    except (OSError, StateError) as error:
-        raise UnreadableAnnotationsError(str(error)) from error
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise UnreadableAnnotationsError(
-            f"{_NAME}: cannot be read: {error}; delete it to start over"
-        ) from error
+    notes = decoded(state, _NAME, list[Annotation], UnreadableAnnotationsError)
     return sorted(notes, key=lambda note: (note.at, note.annotation_id), reverse=True)
 
 

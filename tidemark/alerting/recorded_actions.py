@@ -14,7 +14,7 @@ import msgspec
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.host.leases import ACTIONS, LeaseError
 from tidemark.host.shared import Shared
-from tidemark.host.state import State, StateError
+from tidemark.host.state import State, decoded
 from tidemark.model.people import ActionKind
 
 _log = logging.getLogger(__name__)
@@ -67,14 +67,7 @@ def recorded(state: State) -> list[Action]:
     Raises:
         UnreadableActionsError: they cannot be read.
     """
-    try:
-        return msgspec.json.decode(state.read(_NAME) or "[]", type=list[Action])
-    except (OSError, StateError) as error:
-        raise UnreadableActionsError(str(error)) from error
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise UnreadableActionsError(
-            f"{_NAME}: cannot be read: {error}; delete it to start over"
-        ) from error
+    return decoded(state, _NAME, list[Action], UnreadableActionsError)
 
 
 def record(shared: Shared, action: Action, most: int = MOST_KEPT) -> None:

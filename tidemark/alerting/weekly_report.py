@@ -118,7 +118,7 @@ class RuleWeek:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What happened in a week.
+    """The content of a weekly report.
 
     Attributes:
         week: the week.

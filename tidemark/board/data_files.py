@@ -50,6 +50,14 @@ def session() -> Iterator[duckdb.DuckDBPyConnection]:
         raise
 
 
+@contextmanager
+def one_thread() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a DuckDB of its own, in UTC: the number of threads is a setting of a whole engine."""
+    with duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'UTC'; SET threads = 1")
+        yield engine
+
+
 class DataFiles:
     """Remembers the data files of each table that was requested."""
 

@@ -44,7 +44,7 @@ LEVELS: Mapping[Listed, Mapping[ForecastKind, Level]] = {
     },
     BROKERS: {ForecastKind.DISK_FULL: Level(column="disk_ratio", level=DISK_REFUSES, rises=True)},
 }
-"""What is forecast of the rows of a list."""
+"""Forecasts of the rows of a list."""
 
 UNIT = "s"
 

@@ -6,10 +6,8 @@ An hour has the error of the delay too, and a day points of `POINT`.
 from collections.abc import Mapping
 from pathlib import Path
 
-import duckdb
-
 from tidemark.board.copies import Copies, digest, write
-from tidemark.board.data_files import DataFiles
+from tidemark.board.data_files import DataFiles, one_thread
 from tidemark.board.past import of_whole_clusters
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.catalog import Lake
@@ -81,13 +79,11 @@ class GroupCopies(Copies):
         groups = self._lake.read(progress.GROUPS, window, columns=("snapshot_id", *names, *COLUMNS))
         known = loaded_snapshots(self._lake, remembered(window))
         queues = self._lake.read(progress.QUEUES, window, columns=(*names, "delay_ms", ERROR))
-        with duckdb.connect() as session:
-            session.execute("SET TimeZone = 'UTC'; SET threads = 1")
+        with one_thread() as session:
             session.register("groups", of_whole_clusters(groups, known))
             session.register("queues", queues)
             write(session, _HOUR, [], target)
 
     def _write_day(self, hours: list[Path], target: Path) -> None:
-        with duckdb.connect() as session:
-            session.execute("SET TimeZone = 'UTC'; SET threads = 1")
+        with one_thread() as session:
             write(session, _DAY, [[str(path) for path in hours]], target)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.copies import Copies, digest, write
-from tidemark.board.data_files import DataFiles, session
+from tidemark.board.data_files import DataFiles, one_thread, session
 from tidemark.board.past import of_whole_clusters
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.lake.catalog import Lake
@@ -90,15 +89,13 @@ class ChangeCopies(Copies):
         names = ("snapshot_id", "observed_at", *KEY, "health")
         rows = self._lake.read(progress.GROUPS, reach, columns=names)
         known = loaded_snapshots(self._lake, remembered(reach))
-        with duckdb.connect() as reading:
-            reading.execute("SET TimeZone = 'UTC'; SET threads = 1")
+        with one_thread() as reading:
             reading.register("states", of_whole_clusters(rows, known))
             text = f"SELECT * FROM ({CHANGES}) WHERE observed_at >= ? ORDER BY observed_at"
             write(reading, text, [window.start], target)
 
     def _write_day(self, hours: list[Path], target: Path) -> None:
-        with duckdb.connect() as reading:
-            reading.execute("SET TimeZone = 'UTC'; SET threads = 1")
+        with one_thread() as reading:
             text = "SELECT * FROM read_parquet(?) ORDER BY observed_at"
             write(reading, text, [[str(path) for path in hours]], target)
 

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.board.data_files import DataFiles
+from tidemark.board.data_files import DataFiles, one_thread
 from tidemark.board.health_changes import CHANGES, SCHEMA, HealthChanges
 from tidemark.board.past import files_of, path_of
 from tidemark.lake.bounds import columns_with_marks
@@ -108,7 +108,7 @@ def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Tre
     """
     if not at:
         return Trends()
-    with duckdb.connect() as session:
+    with one_thread() as session:
         points = _points(session, lake, files, at, GROUPS, ("health",))
         newest = max(at.values())
         since = Window.through(newest - CHANGED_WITHIN, newest)
@@ -126,7 +126,7 @@ def read_points(lake: Lake, files: DataFiles, at: Mapping[str, datetime], listed
     """Return the trends of other rows, as `read_trends`."""
     if not at:
         return Points()
-    with duckdb.connect() as session:
+    with one_thread() as session:
         return _points(session, lake, files, at, listed, ())
 
 
@@ -144,7 +144,6 @@ def _points(
     known = loaded_snapshots(lake, remembered(window))
     left_out = sorted(files_left_out(known))
     instants = _instants(lake, window, at)
-    session.execute("SET TimeZone = 'UTC'; SET threads = 1")
     _make_view(session, lake, files, window, left_out, at, listed, more)
     points = session.sql(
         f"SELECT {', '.join((*listed.key, 'observed_at', *listed.columns))} "

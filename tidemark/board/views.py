@@ -345,7 +345,7 @@ class View:
         return await run_in_threadpool(lambda: self.scope.snapshot(snapshot))
 
     async def diagnosis(self, name: str, group: str, topic: str, author: str) -> Diagnosis:
-        """Return a diagnosis of a group that is some seconds old at most, and record who asked.
+        """Return a diagnosis of a group, some seconds old at most, and record who wants it.
 
         Raises:
             ProblemError: see `Diagnoses.of`.

@@ -8,9 +8,14 @@ hold the lease of its subject.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 
 from tidemark.host.failures import one_line
 from tidemark.settings.home import Home, write_whole
+
+T = TypeVar("T")
 
 
 class StateError(OSError):
@@ -47,6 +52,33 @@ class State(ABC):
     @abstractmethod
     def names(self, folder: str = "") -> list[str]:
         """Return the names of the texts in a folder, or of all; in order."""
+
+
+def decoded(
+    state: State,
+    name: str,
+    kind: type[T],
+    failure: Callable[[str], Exception],
+    *,
+    empty: str = "[]",
+    advice: str = "delete it to start over",
+) -> T:
+    """Return the content of a text of JSON.
+
+    Args:
+        state: where it is kept.
+        name: its name.
+        kind: type of its content.
+        failure: makes the error where it cannot be read, of one line.
+        empty: the text where there is none.
+        advice: on a text that holds something else; one that only cannot be reached must stay.
+    """
+    try:
+        return msgspec.json.decode(state.read(name) or empty, type=kind)
+    except OSError as error:  # a `StateError` is one
+        raise failure(str(error)) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise failure(f"{name}: cannot be read: {error}; {advice}") from error
 
 
 class KeptState(State):

@@ -1,10 +1,10 @@
-"""What is forecast, and why a forecast states nothing."""
+"""Forecasts of groups and brokers, and the reasons for which one states nothing."""
 
 from enum import StrEnum
 
 
 class ForecastKind(StrEnum):
-    """What is forecast: the time until it happens."""
+    """Events whose time is forecast."""
 
     DRAIN = "drain"
     """No message of a group waits any more."""

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_incident, add_snapshots, group, queue, rows_of
-from tests.support.page_texts import HTML, page, plain
+from tests.support.page_texts import HTML, drawn, page, plain
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 
@@ -22,11 +22,6 @@ MASTER = {"broker": "broker-a", "broker_id": 0, "address": "10.0.0.1:10911"}
 @pytest.fixture
 def newest() -> datetime:
     return board_home.now() + timedelta(seconds=1)
-
-
-def drawn(text: str) -> list[dict[str, Any]]:
-    charts = re.findall(r'data-chart="([^"]*)"', text)
-    return [json.loads(item.replace("&#34;", '"').replace("&#39;", "'")) for item in charts]
 
 
 def past(lake: Lake, newest: datetime, **of_newest: Any) -> None:

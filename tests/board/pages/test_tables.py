@@ -1,7 +1,6 @@
 """Topics and brokers with their trends, and what happened on the time axis of charts."""
 
 import html
-import json
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +16,7 @@ from tests.support.board_home import (
     group,
     rows_of,
 )
-from tests.support.page_texts import page, plain, words
+from tests.support.page_texts import drawn, page, plain, words
 from tidemark.board.pages.tables import MOST
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
@@ -37,11 +36,6 @@ def past(lake: Lake, newest: datetime, minutes: tuple[int, ...] = (40, 20, 0)) -
         for back in minutes
     }
     add_snapshots(lake, groups)
-
-
-def drawn(text: str, number: int = 0) -> dict[str, Any]:
-    charts = re.findall(r'data-chart="([^"]*)"', text)
-    return json.loads(charts[number].replace("&#34;", '"').replace("&#39;", "'"))
 
 
 def sparks(text: str) -> list[str]:
@@ -134,12 +128,12 @@ def test_a_chart_marks_changes_of_health_and_incidents(
     filled.append(progress.EVENTS, rows_of(progress.EVENTS, at, [event]))
     address = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
     for number in range(3):
-        marks = [tuple(mark[1:]) for mark in drawn(page(client, address), number)["marks"]]
+        marks = [tuple(mark[1:]) for mark in drawn(page(client, address))[number]["marks"]]
         assert ("health", "OK → STALLED") in marks
         assert ("event", "REWOUND, 1,200 messages") in marks
         assert {("fired", "stalled"), ("event", "stalled acknowledged")} < set(marks)
         assert ("done", "stalled resolved") in marks
-    chinese = drawn(page(client, address, "zh"))["marks"]
+    chinese = drawn(page(client, address, "zh"))[0]["marks"]
     assert ["health", "正常 → 停滞"] in [mark[1:] for mark in chinese]
 
 
@@ -150,7 +144,7 @@ def test_the_chart_of_a_topic_names_the_group_of_each_mark(
     row = {"produce_tps": 30.0, "complete": True}
     filled.append(progress.TOPICS, rows_of(progress.TOPICS, newest, [row]))
     add_incident(filled, newest, group_name="mailer")
-    marks = [mark[1:] for mark in drawn(page(client, TOPIC))["marks"]]
+    marks = [mark[1:] for mark in drawn(page(client, TOPIC))[0]["marks"]]
     assert ["health", "mailer: OK → STALLED"] in marks and ["fired", "mailer: stalled"] in marks
 
 

@@ -1,7 +1,6 @@
 """Charts of a group show the usual range of each hour, with which rules of kind unusual compare."""
 
 import json
-import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, add_snapshots, group, rows_of
-from tests.support.page_texts import page, plain
+from tests.support.page_texts import drawn, page, plain
 from tidemark.board.pages.charts import USUAL_MOST, Line, Usual, chart
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window, floor_hour
@@ -24,11 +23,6 @@ TEXT = "usual at this hour of the week"
 @pytest.fixture
 def newest() -> datetime:
     return board_home.now() + timedelta(seconds=1)
-
-
-def drawn(text: str) -> list[dict[str, Any]]:
-    charts = re.findall(r'data-chart="([^"]*)"', text)
-    return [json.loads(item.replace("&#34;", '"').replace("&#39;", "'")) for item in charts]
 
 
 def add_baselines(lake: Lake, hours: dict[datetime, dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from tidemark.alerting.weekly_report import Report
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import REPORTS
 from tidemark.host.shared import Shared
-from tidemark.host.state import State, StateError
+from tidemark.host.state import State, decoded
 from tidemark.lake.clocks import Week
 
 _NAME = "reports.json"
@@ -82,14 +82,14 @@ def sent_reports(state: State) -> dict[str, Sent]:
     Raises:
         UnreadableReportsError: it cannot be read.
     """
-    try:
-        return msgspec.json.decode(state.read(_NAME) or "{}", type=dict[str, Sent])
-    except (OSError, StateError) as error:
-        raise UnreadableReportsError(str(error)) from error
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise UnreadableReportsError(
-            f"{_NAME}: cannot be read: {error}; delete it, and the last reports are not sent again"
-        ) from error
+    return decoded(
+        state,
+        _NAME,
+        dict[str, Sent],
+        UnreadableReportsError,
+        empty="{}",
+        advice="delete it, and the last reports are not sent again",
+    )
 
 
 def due_reports(

@@ -50,14 +50,14 @@ class Facts:
 
 
 class ExportOutcome(StrEnum):
-    """What became of an export of all samples by OTLP."""
+    """Outcomes of an export of all samples by OTLP."""
 
     DELIVERED = "delivered"
     FAILED = "failed"
 
 
 class Exports:
-    """Counts of what became of exports of all samples by OTLP."""
+    """Counts of the outcomes of exports of all samples by OTLP."""
 
     def __init__(self) -> None:
         """Nothing was exported."""

@@ -40,7 +40,7 @@ def why(
     """Show why a group does not get further: stacks of its threads, and the messages it is at.
 
     Each Java member reads the stacks of its threads, which stops them for a moment. The messages
-    are looked up where message_lookup is on, without their bodies. The home records who asked.
+    are looked up where message_lookup is on, without their bodies. The home records who wants it.
     """
     cluster = one_cluster(invocation().home, namesrv)
     target, snapshot = targeted_snapshot(namesrv, counters=False)
