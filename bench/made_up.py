@@ -48,6 +48,7 @@ class MadeUp:
         days: of ``progress.groups``.
         queue_days: of ``progress.queues``, a row per queue and minute; pages of now read a day.
         end: the newest minute.
+        every: minutes from one snapshot to the next, before the last hour.
     """
 
     groups: int
@@ -57,6 +58,7 @@ class MadeUp:
     days: float
     queue_days: float
     end: datetime
+    every: int = 1
 
     @property
     def group_queues(self) -> int:
@@ -101,7 +103,7 @@ class MadeUp:
     def _rows(self, table: Table, text: str, minutes: int, until: int = 0) -> Iterator[pa.Table]:
         """Yield the rows of the last minutes, oldest first, in whole hours but for the ends."""
         per_minute = self.group_queues if table is progress.QUEUES else self.groups * 4
-        step = max(60, ROWS_AT_ONCE // per_minute // 60 * 60)
+        step = max(60, ROWS_AT_ONCE * self.every // per_minute // 60 * 60)
         offset = (self.end.minute + 1) % 60
         bounds = [*range(until + offset, until + minutes, step)]
         bounds = sorted({until, *bounds, until + minutes})
@@ -118,6 +120,7 @@ class MadeUp:
             end=int(self.end.timestamp()) // 60,
             first=first,
             last=last,
+            every=self.every,
             cluster=CLUSTER,
             groups=self.groups,
             per_group=self.topics_per_group,

@@ -31,7 +31,7 @@ WORLD = {
             ({end} - ago) % 1440 AS minute_of_day,
             0.55 + 0.45 * sin(2 * pi() * (minute_of_day - 480) / 1440) AS wave
         FROM range({first}, {last}) instants(ago)
-        WHERE ago NOT BETWEEN 1230 AND 1275""",
+        WHERE ago NOT BETWEEN 1230 AND 1275 AND (ago < 60 OR ago % {every} = 0)""",
     "topics": """
         SELECT number AS topic_number, '{entities}'.split(' ')[1 + number % {words}]
             || CASE WHEN number < {words} THEN '' ELSE '-' || number // {words} END AS topic

@@ -3,7 +3,8 @@
 ``python -m bench.pages [--home FOLDER] [--days 30] [--groups 250] [--queues 8] [--pollers 20]``
 writes a made-up home (or takes one that it wrote before), copies its past as a board that runs
 does, starts `tidemark serve` on it and fetches every page. Processor time shows what a page costs,
-whatever else the machine does. ``--groups 5000 --queues 1 --days 0.5`` is 20,000 groups on topics.
+whatever else the machine does. ``--groups 5000 --queues 1 --every 15`` is 20,000 groups on topics;
+a snapshot a minute of so many would fill 40 GB.
 """
 
 import argparse
@@ -56,11 +57,11 @@ def main() -> None:
             rows.append(("memory of the server", "", f"{memory:.0f} MiB"))
     is_usual = options.groups == USUAL_GROUPS
     about = f"{made_up.group_queues:,} group queues, {options.days:g} days"
+    snapshots = f"{1440 * options.days / options.every:,.0f} snapshots"
     text = "\n\n".join(
         [
             "## Pages" if is_usual else f"## Pages of {made_up.groups * 4:,} groups on topics",
-            f"`python -m bench.pages`: {about}, {1440 * options.days:,.0f} snapshots of groups and "
-            "at most a day of queues.",
+            f"`python -m bench.pages`: {about}, {snapshots} of groups and at most a day of queues.",
             f"{report.machine()}. Seconds of CPU on the server, and on the clock: median.",
             report.table(("what", "CPU", "clock, size"), rows),
         ]
@@ -75,6 +76,7 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=float, default=30, help="of history")
     parser.add_argument("--groups", type=int, default=USUAL_GROUPS, help="each on four topics")
     parser.add_argument("--queues", type=int, default=8, help="of a topic on each broker")
+    parser.add_argument("--every", type=int, default=1, help="minutes from snapshot to snapshot")
 
 
 @contextmanager
@@ -92,6 +94,7 @@ def history(
             days=options.days,
             queue_days=min(1.1, options.days),
             end=now() - ago,
+            every=options.every,
         )
         if not home.catalog.exists():
             made_up.write(Lake(home))
