@@ -22,7 +22,7 @@ from tests.support.prometheus import installed
 from tidemark.alerting.rules.files import read_rule_set
 from tidemark.board.access import OPEN_PATHS
 from tidemark.settings import health, machines, objectives, owners
-from tidemark.settings.clusters_file import (
+from tidemark.settings.clusters import (
     AclSettings,
     ClusterSettings,
     DeepLimits,

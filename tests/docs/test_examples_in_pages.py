@@ -12,7 +12,7 @@ from expectations import brought_suites, tolerances
 from orchestration.mounting import TidemarkComponent
 from tidemark.alerting.rules.files import load_rules
 from tidemark.settings import health, machines, objectives, owners
-from tidemark.settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
+from tidemark.settings.clusters import AclSettings, ClusterSettings, TlsSettings, load_clusters
 from tidemark.settings.environment import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 import pytest
 
 from tidemark.rocketmq.records import LeftOut
-from tidemark.settings.clusters_file import DeepLimits, Limits
+from tidemark.settings.clusters import DeepLimits, Limits
 
 
 @pytest.mark.parametrize("part", ["lite_topics", "clients", "counters", "tags", "store_times"])

@@ -6,8 +6,7 @@ import pytest
 
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
-from tidemark.settings.clusters import Cluster, configured
-from tidemark.settings.clusters_file import load_clusters
+from tidemark.settings.clusters import Cluster, configured, load_clusters
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 

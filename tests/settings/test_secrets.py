@@ -6,8 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.checkout import ROOT
-from tidemark.settings.clusters import Account
-from tidemark.settings.clusters_file import read_credentials
+from tidemark.settings.clusters import Account, read_credentials
 from tidemark.settings.environment import Settings, variable_of
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.secrets import PURPOSES, SHORTEST_TOKEN, Process, purposes_of

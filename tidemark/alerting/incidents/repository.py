@@ -42,8 +42,7 @@ from tidemark.model.incidents import (
     TransitionKind,
     TransitionName,
 )
-from tidemark.settings.clusters import clusters_file
-from tidemark.settings.clusters_file import load_clusters
+from tidemark.settings.clusters import clusters_file, load_clusters
 from tidemark.settings.errors import SettingsError
 from tidemark.settings.fields import fits
 from tidemark.settings.objectives import Objective
