@@ -5,6 +5,7 @@ replaced acknowledgement and an undone decision would be gone), or to keep the l
 kind alone.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,15 @@ from tidemark.alerting.recorded_actions import (
     record_diagnosis,
     recorded,
 )
+from tidemark.alerting.refused_accesses import (
+    KEPT,
+    MOST_AN_HOUR,
+    MOST_KEPT,
+    RefusalCounter,
+    refused,
+    united,
+)
+from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
@@ -140,7 +150,7 @@ def test_polled_stacks_are_one_request_and_the_newest_are_kept(filled: Lake) -> 
 
 
 def test_an_unreadable_record_is_a_clear_error(client: TestClient, filled: Lake) -> None:
-    for name in ("actions.json", "silences.json", "annotations.json"):
+    for name in ("actions.json", "refusals.json", "silences.json", "annotations.json"):
         filled.shared.state.write(name, "[{]")
         response = client.get(ADDRESS)
         assert response.status_code == 503 and "start over" in response.json()["detail"]
@@ -165,6 +175,84 @@ def test_the_page_shows_and_filters_actions(client: TestClient, filled: Lake) ->
     nobody = plain(page(client, "/audit?person=ann"))
     assert "Nobody did anything that fits" in nobody
     assert client.get("/audit?days=0", headers={"Accept": "text/html"}).status_code == 400
+
+
+def refusing(lake: Lake) -> tuple[TestClient, RefusalCounter]:
+    """Return a client of a board with logins, and the counter of its refusals."""
+    tokens = {
+        "reads": Person("watcher", may_act=False),
+        "of-team": Person("pay", may_act=True, teams=frozenset({"payments"})),
+    }
+    store = Store(lake)
+    store.refresh()
+    app = application(store, login=Login(tokens=tokens))
+    return TestClient(app, base_url=BASE_URL), app.state.refusals
+
+
+def bearer(token: str, **headers: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", **headers}
+
+
+def test_refused_accesses_are_counted_by_person_and_part(filled: Lake) -> None:
+    client, refusals = refusing(filled)
+    assert client.get("/groups").status_code == 401  # a browser begins so
+    for path in ("/api/v1/groups", "/api/v1/groups", "/wp-login.php", "/.env"):
+        assert client.get(path, headers=bearer("guessed-secret")).status_code == 401
+    body = {"text": "mine"}
+    for _ in range(3):
+        refused = client.post("/api/v1/annotations", json=body, headers=bearer("reads"))
+        assert refused.status_code == 403
+    foreign = bearer("reads", Origin="https://evil.example")
+    assert client.get("/groups", headers=foreign).status_code == 403
+    assert client.get("/healthz", headers=bearer("guessed-secret")).status_code == 200
+    refusals.write()
+    listed = client.get(ADDRESS, params={"action": "refused"}, headers=bearer("reads"))
+    shown = {(row["author"], row["subject"], row["reason"], row["requests"])
+             for row in listed.json()["items"]}  # fmt: skip
+    assert {
+        ("testclient", "GET /api/v1/groups", "401", 2),
+        ("testclient", "GET another address", "401", 2),
+        ("watcher", "POST /api/v1/annotations", "403", 3),
+        ("watcher", "GET /groups", "403", 1),
+    } <= shown
+    assert "guessed-secret" not in listed.text
+    of_team = client.get(ADDRESS, headers=bearer("of-team")).json()["items"]
+    assert [row for row in of_team if row["action"] == "refused"] == []
+    text = plain(client.get("/audit?action=refused", headers=bearer("reads")).text)
+    assert "3 requests in this hour" in text
+    assert "watcher" not in plain(client.get("/audit", headers=bearer("reads")).text)
+
+
+def test_a_flood_of_refusals_fills_nothing(filled: Lake) -> None:
+    counter, now = RefusalCounter(filled.shared), datetime.now(UTC)
+    for number in range(500):
+        counter.count(f"10.0.0.{number}", "GET /groups", 401, now)
+    counter.write()
+    counter.count("10.0.0.1", "GET /groups", 401, now + timedelta(microseconds=1))
+    counter.count("late", "GET /groups", 403, now)
+    counter.write()
+    rows = refused(filled.shared.state)
+    assert len(rows) == MOST_AN_HOUR + 2
+    assert sum(row.requests for row in rows) == 502
+    assert {(row.author, row.status) for row in rows} >= {("others", 401), ("others", 403)}
+    assert {row.requests for row in rows if row.author == "10.0.0.1"} == {2}
+    old = now - KEPT
+    hours = [replace(rows[0], at=now - timedelta(hours=hour)) for hour in range(3000)]
+    kept = united([], hours, now)
+    assert len(kept) == 24 * 30 and all(row.at > old for row in kept)
+    others = [replace(row, author=str(number)) for number in range(4) for row in hours]
+    assert len(united([], others, now)) == MOST_KEPT
+
+
+def test_counts_survive_a_state_that_cannot_be_written(filled: Lake) -> None:
+    counter, now = RefusalCounter(filled.shared), datetime.now(UTC)
+    filled.shared.state.write("refusals.json", "[{]")
+    counter.count("ann", "GET /groups", 403, now)
+    counter.write()
+    filled.shared.state.remove("refusals.json")
+    end = counter.start()
+    end()
+    assert [row.author for row in refused(filled.shared.state)] == ["ann"]
 
 
 @pytest.mark.parametrize("path", ["/audit", ADDRESS])

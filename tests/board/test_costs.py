@@ -95,8 +95,8 @@ def test_refusals_wait_and_not_too_many_of_them(status: int, path: str, waits: b
         raise AssertionError("no body is read")
 
     async def respond_to_all() -> int:
-        scope = {"type": "http", "path": path}
-        app = RefusalsMiddleware(refuse)
+        scope = {"type": "http", "path": path, "method": "GET", "headers": []}
+        app = RefusalsMiddleware(refuse, lambda *refusal: None, ())
         tasks = [
             asyncio.create_task(app(scope, receive, send)) for _ in range(WAITING_REFUSALS + 1)
         ]

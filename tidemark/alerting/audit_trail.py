@@ -2,7 +2,8 @@
 
 A decision is recorded where it is kept: silences and annotations with who made and who ended them,
 incidents with all actions on them, decisions on quarantined rows in their table. Actions that leave
-nothing else are in `tidemark.alerting.recorded_actions`. Here all of them become one list.
+nothing else are in `tidemark.alerting.recorded_actions`, accesses that the board refused in
+`tidemark.alerting.refused_accesses`. Here all of them become one list.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from tidemark.alerting.delivery.silences import Silence, silences
 from tidemark.alerting.incidents.actions import action_on
 from tidemark.alerting.incidents.incident import Incident, IncidentAction
 from tidemark.alerting.recorded_actions import Action, recorded
+from tidemark.alerting.refused_accesses import Refusals, refused
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.decisions import Decision
@@ -43,7 +45,12 @@ ACTIONS = Table(
     columns=(
         Column("action_id", STRING, "id of the action"),
         Column("at", TIMESTAMP, "when, by the clock"),
-        Column("author", STRING, "the person, or the name of the login of a program"),
+        Column(
+            "author",
+            STRING,
+            "the person, or the name of the login of a program; of a refused access also the "
+            "address of a client that is no known person",
+        ),
         Column("action", STRING, " | ".join(ActionKind)),
         Column(
             "target",
@@ -53,14 +60,24 @@ ACTIONS = Table(
         Column(
             "subject",
             STRING,
-            "what it is about: rule and subject, globs by column, or a table and the key of its "
-            "row; NULL = everything",
+            "what it is about: rule and subject, globs by column, a table and the key of its row, "
+            "or the method and part of the board that was refused; NULL = everything",
         ),
         Column("rows", BIGINT, "quarantined rows that were decided on at once; NULL = no such"),
+        Column(
+            "requests",
+            BIGINT,
+            "refused requests in this hour, of which `at` is the first; NULL = no refused access",
+        ),
         raw.CLUSTER,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
-        Column("reason", STRING, "why, or the note, in the words of the person; NULL = not given"),
+        Column(
+            "reason",
+            STRING,
+            "why, or the note, in the words of the person, or the status of a refusal; NULL = not "
+            "given",
+        ),
     ),
     key=("action_id",),
     instant="at",
@@ -78,6 +95,7 @@ class Sources:
         incidents: those with an action, of any state.
         decisions: all decisions on quarantined rows, undone and replaced ones too.
         recorded: the actions that are kept nowhere else.
+        refused: refused accesses.
     """
 
     silences: Sequence[Silence] = ()
@@ -85,6 +103,7 @@ class Sources:
     incidents: Sequence[Incident] = ()
     decisions: Sequence[Decision] = ()
     recorded: Sequence[Action] = ()
+    refused: Sequence[Refusals] = ()
 
 
 def sources_of(lake: Lake, window: Window) -> Sources:
@@ -109,6 +128,7 @@ def sources_of(lake: Lake, window: Window) -> Sources:
             ).to_pylist()
         ],
         recorded=recorded(state),
+        refused=refused(state),
     )
 
 
@@ -120,6 +140,7 @@ def trail(sources: Sources, window: Window) -> pa.Table:
         *(action for incident in sources.incidents for action in _of_incident(incident)),
         *_of_decisions(sources.decisions),
         *sources.recorded,
+        *(refusals.action for refusals in sources.refused),
     ]
     made = [action for action in made if window.start <= action.at < window.end]
     made.sort(key=lambda action: (action.at, action.action_id), reverse=True)

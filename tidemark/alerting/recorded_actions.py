@@ -49,6 +49,7 @@ class Action:
     target: str | None = None
     subject: str | None = None
     rows: int | None = None
+    requests: int | None = None
     cluster: str | None = None
     consumer_group: str | None = None
     topic: str | None = None
@@ -57,7 +58,8 @@ class Action:
     @property
     def action_id(self) -> str:
         """Its id, the same whenever the trail is read."""
-        about = self.target or f"{self.cluster}/{self.consumer_group}/{self.topic or ''}"
+        group = f"{self.cluster}/{self.consumer_group}/{self.topic or ''}"
+        about = self.target or self.subject or group
         return f"{self.at:%Y%m%dT%H%M%S%fZ}-{self.action}-{about}"
 
 

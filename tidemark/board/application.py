@@ -20,6 +20,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import StreamingResponse
 from starlette.staticfiles import StaticFiles
 
+from tidemark.alerting.refused_accesses import RefusalCounter
 from tidemark.board.access import AccessMiddleware, Login, Person
 from tidemark.board.api import (
     annotations,
@@ -39,6 +40,7 @@ from tidemark.board.dependencies import (
     TheStore,
     free_of_groups,
     only_known_parameters,
+    paths,
     readable,
     require_views,
 )
@@ -210,6 +212,7 @@ def application(
     """
     owners = owners or WatchedOwners()
     exports = Exports() if otlp else None
+    refusals = RefusalCounter(store.lake.shared)
     keeper = MetricsKeeper(
         store, metrics or MetricsSettings(), version("tidemark"), owners, exports
     )
@@ -221,7 +224,7 @@ def application(
         sys.setswitchinterval(SWITCH_SECONDS)
         # All that is imported stays. To search it for garbage stops every thread for 0.1 s.
         gc.freeze()
-        ends = [store.start(), keeper.start(), store.start_copies()]
+        ends = [store.start(), keeper.start(), store.start_copies(), refusals.start()]
         if otlp and exports:
             ends.append(OtlpExporter(otlp, keeper.rows, exports).start())
         yield
@@ -246,7 +249,7 @@ def application(
             "5XX": {"model": Problem, "description": "the tables cannot be read"},
         },
     )
-    app.state.store, app.state.metrics = store, keeper
+    app.state.store, app.state.metrics, app.state.refusals = store, keeper, refusals
     app.state.query_parameters = {}
     app.state.dagster = Dagster(url=dagster_url)
     live = LiveSnapshots(store.lake.shared.state, configured)
@@ -255,13 +258,15 @@ def application(
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
     app.add_middleware(HeadMiddleware)
-    app.add_middleware(RefusalsMiddleware)
+    parts: set[str] = set()
+    app.add_middleware(RefusalsMiddleware, count=refusals.count, parts=parts)
     app.add_middleware(LimitsMiddleware, limits=limits)
     _include_routes(app)
     if serves_agents:
         from tidemark.board import agents  # its packages are an extra
 
         agents.mount(app, agents.server(app.state.views), limits.body)
+    parts.update(path.split("/")[1] for path in paths(app.routes))
     _handle_failures(app)
     # Files, the description of the API, and the tools for agents, which read views too.
     require_views(app.routes, ("/static", f"{API}/openapi.json", "/mcp"))

@@ -39,6 +39,15 @@ def free_of_groups(endpoint: T) -> T:
     return endpoint
 
 
+def paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
+    """Yield the paths of routes, also of those that routers include."""
+    for route in routes:
+        if included := getattr(route, "original_router", None):
+            yield from paths(included.routes)
+        elif isinstance(path := getattr(route, "path", None), str):
+            yield path
+
+
 def require_views(routes: Iterable[BaseRoute], others: Collection[str]) -> None:
     """Refuse routes that could show a group to somebody who must not see it.
 

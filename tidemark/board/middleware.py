@@ -1,7 +1,9 @@
-"""Middleware of the board: HEAD requests, encoded segments of paths, limits of requests."""
+"""Middleware of the board: HEAD requests, encoded segments of paths, limits, refusals."""
 
 import asyncio
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
@@ -46,11 +48,45 @@ WAITING_REFUSALS = 100
 """Refusals that wait at once. More would take the connections of others."""
 
 
-class RefusalsMiddleware:
-    """Sends a refusal after a moment, so clients that repeat refused requests cost little."""
+RECORDED = REFUSALS - {503}
+"""Refusals that the audit trail lists; 503 is also the response of a board that is not ready."""
 
-    def __init__(self, app: ASGIApp) -> None:
+OTHER_PARTS = "another address"
+
+Count = Callable[[str, str, int, datetime], None]
+"""Counts a refusal by its author, method and part of the board, status and instant."""
+
+
+def part_of_board(path: str, parts: Container[str]) -> str:
+    """Return the part of the board that a path belongs to: ``/group``, ``/api/v1/groups``.
+
+    Args:
+        path: of a request.
+        parts: the first names of the paths of all routes; what a client makes up is none of them.
+    """
+    prefix, rest = ("/api/v1", path[7:]) if path.startswith("/api/v1/") else ("", path)
+    name = rest[1:].partition("/")[0]
+    return f"{prefix}/{name}" if name in parts else OTHER_PARTS
+
+
+class RefusalsMiddleware:
+    """Sends a refusal after a moment, so clients that repeat refused requests cost little.
+
+    It counts them, too: who, on which part of the board. A request without credentials that is told
+    to log in is no refusal: browsers begin so.
+    """
+
+    def __init__(self, app: ASGIApp, count: Count, parts: Container[str]) -> None:
+        """Wrap an application.
+
+        Args:
+            app: the application.
+            count: counts a refusal.
+            parts: see `part_of_board`.
+        """
         self.app = app
+        self._count_refusal = count
+        self._parts = parts
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,6 +94,8 @@ class RefusalsMiddleware:
 
         async def after_a_moment(message: Message) -> None:
             is_refusal = message.get("status") in REFUSALS and scope["path"] not in PROBES
+            if is_refusal:
+                self._count(scope, message["status"])
             if is_refusal and self._waiting < WAITING_REFUSALS:
                 self._waiting += 1
                 try:
@@ -66,7 +104,19 @@ class RefusalsMiddleware:
                     self._waiting -= 1
             await send(message)
 
+        # The guard behind this sets the person in the state of the request.
+        scope.setdefault("state", {})
         await self.app(scope, receive, after_a_moment)
+
+    def _count(self, scope: Scope, status: int) -> None:
+        names = {name for name, _ in scope["headers"]}
+        if status not in RECORDED or (status == 401 and b"authorization" not in names):
+            return
+        person = scope["state"].get("person")
+        address, _ = scope.get("client") or ("", 0)
+        access = f"{scope['method'][:10]} {part_of_board(scope['path'], self._parts)}"
+        author = person.name if person else address or "unknown address"
+        self._count_refusal(author, access, status, datetime.now(UTC))
 
 
 SLASH = "\uf8ff"

@@ -470,6 +470,7 @@ class View:
             incidents=[it for it in sources.incidents if scope.sees_incident(plain_rows([it])[0])],
             decisions=[it for it in sources.decisions if scope.sees_quarantined(it.row)],
             recorded=[it for it in sources.recorded if self._sees_recorded(it)],
+            refused=sources.refused if self.teams is None else (),
         )
         return trail(seen, window)
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "forecast": "Show when groups are drained, messages expire and disks are full.",
     "objectives": "Whether objectives were met in a month.",
     "report": "The digest of a week: budgets, groups in trouble, rules.",
+    "audit": "What people did, when, on what and why.",
     "quarantine": "List quarantined rows; accept or dismiss them.",
     "rules": "Alert rules: check, schema, test on history.",
     "recompute": "Compute whole hours of the past again (backfill).",
@@ -45,7 +46,9 @@ COMMANDS = {
 """Help text by name. The module of a command is imported only when it is used: `tidemark lag`
 answers before Spark, Dagster or PyIceberg would be imported."""
 
-WITHOUT_PANDAS = ("show", "incidents", "forecast", "objectives", "report", "quarantine", "serve")
+WITHOUT_PANDAS = (
+    *("show", "incidents", "forecast", "objectives", "report", "audit", "quarantine", "serve"),
+)
 """Commands that only read tables. Only Spark and Great Expectations need pandas."""
 
 

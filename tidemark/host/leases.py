@@ -26,6 +26,7 @@ SILENCES = "silences"
 ANNOTATIONS = "annotations"
 DECISIONS = "decisions"
 ACTIONS = "actions"
+REFUSALS = "refusals"
 REPORTS = "reports"
 
 TABLES = "tables"

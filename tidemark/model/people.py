@@ -16,3 +16,4 @@ class ActionKind(StrEnum):
     DROPPED = "dropped"
     UNDONE = "undone"
     DIAGNOSED = "diagnosed"
+    REFUSED = "refused"

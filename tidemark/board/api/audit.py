@@ -45,8 +45,10 @@ def audit(
 ) -> Response:
     """Return acknowledgements, resolutions, silences, annotations, decisions and requests.
 
+    Accesses that were refused are counted by hour, person or address, and part of the board.
+
     Decisions on quarantined rows are kept as long as these are; those on incidents as long as the
-    incident, ended silences 30 days, annotations and requests for stacks 90 days.
+    incident, ended silences and refused accesses 30 days, annotations and requests for stacks 90.
     """
     rows = action_rows(view, window_of(from_, to, SPAN), person, action)
     rows = having(rows, cluster=cluster, consumer_group=group)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.alerting.audit_trail import ACTIONS
@@ -27,11 +28,16 @@ SPANS = (1, 7, 30, 90)
 def audit(
     page_: ThePage, days: int = 30, person: str = "", action: str = "", cursor: str | None = None
 ) -> Response:
-    """Show actions of people, the newest first."""
+    """Show actions of people, the newest first; refused accesses where these are chosen.
+
+    Whoever repeats refused requests must not move actions to later pages.
+    """
     if not 1 <= days <= max(SPANS):
         raise ProblemError(400, f"days: 1 to {max(SPANS)} is wanted")
     window = Window(page_.now - timedelta(days=days), page_.now + MICROSECOND)
     of_all = action_rows(page_.view, window, action=action)
+    if not action:
+        of_all = of_all.filter(pc.not_equal(of_all["action"], ActionKind.REFUSED.value))
     rows = having(of_all, author=person or None)
     listed, following = page(rows, ACTIONS, NEWEST_FIRST, MOST, cursor)
     people = set(of_all["author"].to_pylist()) | ({person} if person else set())

@@ -1,0 +1,167 @@
+"""Refused accesses to the board, counted by hour in the shared state.
+
+One row of an hour counts the refusals of one person or address on one part of the board: whoever
+repeats refused requests, or a hostile page that does, changes a number and adds no row.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from tidemark.alerting.recorded_actions import Action
+from tidemark.host.failures import DamagedError, one_line
+from tidemark.host.leases import REFUSALS, LeaseError
+from tidemark.host.shared import Shared
+from tidemark.host.state import State, decoded
+from tidemark.lake.clocks import floor_hour
+from tidemark.model.people import ActionKind
+
+_log = logging.getLogger(__name__)
+
+KEPT = timedelta(days=30)
+"""Time for which refused accesses are kept."""
+
+MOST_KEPT = 2000
+"""Rows that are kept: the newest, as all are in one small text."""
+
+MOST_AN_HOUR = 50
+"""Rows of an hour; further refusals are counted in one more row for each status."""
+
+OTHERS = "others"
+"""Stands for persons, addresses and parts of the board beyond `MOST_AN_HOUR`."""
+
+WRITE_SECONDS = 60.0
+"""Time between two writes of what was counted."""
+
+LEASE_SECONDS = 10.0
+"""Longest wait for the record of another process, which takes milliseconds."""
+
+LONGEST_NAME = 200
+
+_NAME = "refusals.json"
+
+
+class UnreadableRefusalsError(DamagedError):
+    """The refused accesses cannot be read; one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusals:
+    """The refusals of one person or address on one part of the board in one hour.
+
+    Attributes:
+        at: the first of them.
+        author: the person; the address of a client that is no known person.
+        access: method and part of the board, such as ``POST /api/v1/silences``.
+        status: of the responses.
+        requests: how many.
+    """
+
+    at: datetime
+    author: str
+    access: str
+    status: int
+    requests: int
+
+    @property
+    def action(self) -> Action:
+        """Its row of the audit trail."""
+        return Action(
+            action=ActionKind.REFUSED,
+            at=self.at,
+            author=self.author,
+            subject=self.access,
+            requests=self.requests,
+            reason=str(self.status),
+        )
+
+
+def refused(state: State) -> list[Refusals]:
+    """Return the refused accesses that are kept, the newest hour first.
+
+    Raises:
+        UnreadableRefusalsError: they cannot be read.
+    """
+    return decoded(state, _NAME, list[Refusals], UnreadableRefusalsError)
+
+
+def united(kept: Iterable[Refusals], counted: Iterable[Refusals], now: datetime) -> list[Refusals]:
+    """Return kept and counted refusals together: one row for each hour, author, access, status.
+
+    Args:
+        kept: rows that were written before.
+        counted: rows since then.
+        now: the present, which decides how long rows are kept.
+    """
+    rows: dict[tuple[datetime, str, str, int], Refusals] = {}
+    of_hour: dict[datetime, int] = {}
+    for row in sorted((*kept, *counted), key=lambda row: row.at):
+        hour = floor_hour(row.at)
+        key = (hour, row.author, row.access, row.status)
+        if key not in rows and of_hour.get(hour, 0) >= MOST_AN_HOUR:
+            row = replace(row, author=OTHERS, access=OTHERS)
+            key = (hour, OTHERS, OTHERS, row.status)
+        if known := rows.get(key):
+            rows[key] = replace(known, requests=known.requests + row.requests)
+        elif row.at > now - KEPT:
+            rows[key] = row
+            of_hour[hour] = of_hour.get(hour, 0) + (row.author != OTHERS)
+    return sorted(rows.values(), key=lambda row: row.at, reverse=True)[:MOST_KEPT]
+
+
+class RefusalCounter:
+    """Counts refusals in memory and writes them once a minute, so each of them costs little."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing is counted yet.
+
+        Args:
+            shared: the shared state, which keeps them.
+        """
+        self._shared = shared
+        self._counted: list[Refusals] = []
+        self._access = threading.Lock()
+        self._ended = threading.Event()
+
+    def count(self, author: str, access: str, status: int, now: datetime) -> None:
+        """Count one refusal."""
+        author = author[:LONGEST_NAME]
+        made = Refusals(at=now, author=author, access=access, status=status, requests=1)
+        with self._access:
+            self._counted = united([], [*self._counted, made], now)
+
+    def start(self) -> Callable[[], None]:
+        """Write at intervals in a thread; return a function that writes the rest and ends it."""
+        thread = threading.Thread(target=self._follow, name="board-refusals", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            self._ended.set()
+            thread.join(timeout=LEASE_SECONDS)
+
+        return end
+
+    def _follow(self) -> None:
+        while not self._ended.wait(WRITE_SECONDS):
+            self.write()
+        self.write()
+
+    def write(self) -> None:
+        """Write what was counted. A failure is logged, and the next attempt includes it."""
+        with self._access:
+            counted, self._counted = self._counted, []
+        if not counted:
+            return
+        now = datetime.now(UTC)
+        try:
+            with self._shared.leases.acquire(REFUSALS, LEASE_SECONDS):
+                rows = united(refused(self._shared.state), counted, now)
+                self._shared.state.write(_NAME, msgspec.json.encode(rows).decode())
+        except (OSError, LeaseError) as error:
+            _log.warning("refused accesses are not recorded: %s", one_line(error))
+            with self._access:
+                self._counted = united(counted, self._counted, now)
