@@ -49,13 +49,13 @@ def supervise(report: Report, *, is_endless: bool) -> int | None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how the work ended
     is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     ends = [number for number in SIGNALS if not (is_kept and number == signal.SIGHUP)]
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ends, signal.SIGCHLD})
     pid = os.fork()
     if pid == 0:
         os.setsid()  # a terminal signals its session
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before - set(ends))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before - {*ends, signal.SIGCHLD})
         return None
     code = _wait(pid, ends)
     with suppress(OSError):  # the terminal or the reader of a pipe may have gone first
@@ -91,8 +91,11 @@ def end_descendants() -> list[psutil.Process]:
 
 
 def _wait(pid: int, signals: Iterable[int]) -> int | None:
-    """Return the exit code of a child, None where a signal came first."""
-    while signal.sigtimedwait(signals, CHECK_SECONDS) is None:
+    """Return the exit code of a child, None where a signal came first.
+
+    It sleeps until then: a blocked SIGCHLD waits like the other signals.
+    """
+    while signal.sigwait({*signals, signal.SIGCHLD}) == signal.SIGCHLD:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # adopted ones too, which stay zombies else
             if ended[0] == pid:
                 code = os.waitstatus_to_exitcode(ended[1])
