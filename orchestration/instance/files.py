@@ -65,13 +65,27 @@ event_log_storage:
   module: tidemark.embedded.event_log
   class: EventLog
   config:
-    base_dir: {folder}
+    base_dir: {events}
+run_storage:
+  module: tidemark.embedded.storage
+  class: RunStorage
+  config:
+    base_dir: {runs}
+schedule_storage:
+  module: tidemark.embedded.storage
+  class: ScheduleStorage
+  config:
+    base_dir: {schedules}
 run_launcher:
   module: tidemark.embedded.launcher
   class: ForkingRunLauncher
+# A failed run leaves its work to the next tick, and no condition materializes an asset: these two
+# daemons would check every few seconds for what never comes.
 run_retries:
-  enabled: true
-  max_retries: 0
+  enabled: false
+auto_materialize:
+  enabled: false
+  use_sensors: false
 run_monitoring:
   enabled: true
   start_timeout_seconds: 120
@@ -104,7 +118,9 @@ def prepare(home: Home) -> Path:
     home.dagster.mkdir(exist_ok=True)
     config = home.dagster / "dagster.yaml"
     # Where Dagster itself would keep the log; JSON is YAML whatever the folder is called.
-    text = CONFIG.format(folder=json.dumps(str(home.dagster / "history" / "runs")))
+    folders = {"events": "history/runs", "runs": "history", "schedules": "schedules"}
+    places = {name: json.dumps(str(home.dagster / path)) for name, path in folders.items()}
+    text = CONFIG.format(**places)
     existing = config.read_text() if config.exists() else MARK
     if existing.startswith(MARK) and existing != text:
         write_whole(config, text)

@@ -66,3 +66,9 @@ def test_what_is_no_document_names_its_line(text, line):
 def test_deep_nesting_is_an_error():
     with pytest.raises(DocumentError, match="nested too deeply"):
         parse("[" * 600)
+
+
+def test_an_equal_text_is_read_once_and_another_anew():
+    text = "rules:\n- name: kept"
+    assert parse(text) is parse("".join(text))
+    assert parse(f"{text}-no-more").value == {"rules": [{"name": "kept-no-more"}]}

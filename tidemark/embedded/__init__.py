@@ -1,4 +1,4 @@
-"""The runtime of the one-command size: fork server, event log in SQLite, warm-up of the engine.
+"""The runtime of the one-command size: fork server, Dagster's storage in SQLite, warm-up.
 
 What only the embedded size uses belongs here, and all access to private modules of Dagster. Nothing
 of it is needed by another size.

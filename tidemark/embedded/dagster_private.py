@@ -44,11 +44,15 @@ from dagster._core.storage.event_log.sqlite import sqlite_event_log  # noqa: E40
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME  # noqa: E402
 from dagster._core.storage.runs import SqliteRunStorage  # noqa: E402
 from dagster._core.storage.runs.schema import RunTagsTable  # noqa: E402
+from dagster._core.storage.schedules import SqliteScheduleStorage  # noqa: E402
 from dagster._core.storage.sql import (  # noqa: E402
     ScriptDirectory,  # pyright: ignore[reportPrivateImportUsage]
     get_alembic_config,
 )
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS  # noqa: E402
+from dagster._core.storage.sqlite import (  # noqa: E402
+    SQLITE_BUSY_TIMEOUT_SECONDS,
+    create_db_conn_string,
+)
 from dagster._grpc.types import ExecuteRunArgs  # noqa: E402
 from dagster_shared.error import SerializableErrorInfo  # noqa: E402
 from dagster_shared.serdes import serialize_value  # noqa: E402
@@ -101,7 +105,9 @@ __all__ = [
     "SqlPollingEventWatcher",
     "SqliteEventLogStorage",
     "SqliteRunStorage",
+    "SqliteScheduleStorage",
     "WorkerStatus",
+    "create_db_conn_string",
     "forget_run",
     "read_migrations",
     "serialize_value",

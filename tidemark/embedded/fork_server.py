@@ -45,6 +45,7 @@ PRELOADED = (
     "orchestration.definitions",
     "orchestration.in_process",
     "tidemark.embedded.event_log",
+    "tidemark.embedded.storage",
     "tidemark.cli.main",
     "tidemark.cli.commands.recompute",
     "tidemark.cli.commands.tick",
@@ -206,9 +207,11 @@ def main() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     # Not at the top of this module, because the installation is identified before any import.
+    from tidemark.alerting.rules.files import ready_made_rules
     from tidemark.embedded.dagster_private import read_migrations
 
     read_migrations()
+    ready_made_rules()  # 20,000 characters of YAML
     # Imported objects stay. A garbage collection that visited them would copy their pages into
     # every run.
     gc.freeze()
