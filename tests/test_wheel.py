@@ -1,6 +1,7 @@
 """The wheel works outside the checkout: package data, definitions and the command line."""
 
 import re
+import shutil
 import sys
 import sysconfig
 import tarfile
@@ -14,6 +15,8 @@ from tests.support.environments import environment
 from tests.support.wheel import built_packages, installed_wheel, run
 
 pytestmark = pytest.mark.wheel
+
+PLACES = ("RECORD", "direct_url.json")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,36 @@ def test_the_wheel_has_the_files_of_its_rooms_and_no_other(tmp_path_factory):
         "requirements/runtime.txt",
     }
     assert members - made == names | beside
+
+
+def test_what_the_image_installs_is_equal_in_every_build(tmp_path_factory, tmp_path):
+    """Instants, random orders or paths of a build would make each image another one."""
+    source, _ = built_packages(tmp_path_factory)
+    program = [sys.executable, "-m", "pip"]
+    builds = []
+    for number in range(2):
+        variables = {"SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": str(number + 1)}
+        folder = tmp_path / f"build-{number}"
+        build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]
+        done = run(*program, *build, folder=tmp_path, **variables)
+        assert done.returncode == 0, done.stderr
+        (wheel,) = folder.iterdir()
+        # The same place in every build, as in the image: compiled modules name their source.
+        environment = tmp_path / "environment"
+        done = run(sys.executable, "-m", "venv", "--without-pip", environment, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        install = ["--python", environment / "bin" / "python", "install", "--no-deps", "--no-index"]
+        done = run(*program, *install, wheel, folder=tmp_path, **variables)
+        assert done.returncode == 0, done.stderr
+        (site,) = (environment / "lib").glob("python*/site-packages")
+        files = {it.relative_to(site): it.read_bytes() for it in site.rglob("*") if it.is_file()}
+        builds.append({"wheel": wheel.read_bytes()} | files)
+        shutil.rmtree(environment)
+    first, second = builds
+    assert any(str(name).endswith(".pyc") for name in first)
+    differing = {str(name) for name in first | second if first.get(name) != second.get(name)}
+    # These name the folder that the wheel was in, which is one place in the image.
+    assert differing == {f"{wheel.name.rsplit('-', 3)[0]}.dist-info/{it}" for it in PLACES}
 
 
 def test_the_version_is_that_of_the_project(installed, tmp_path):
