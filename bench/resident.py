@@ -45,6 +45,10 @@ PARTS = {
 """Part of a deployment to what its command contains; all others are ``runs``."""
 
 
+NAMES = {"code-server": "api grpc", "dagster-daemon": "dagster-daemon", "webserver": "webserver"}
+"""Name of a process that was forked to a text in the command of one that was not."""
+
+
 @dataclass(kw_only=True)
 class Use:
     """The use of a period by the parts of a deployment.
@@ -105,7 +109,8 @@ class Meter:
     def _part_of(self, process: psutil.Process) -> str | None:
         if process.environ().get("TIDEMARK_HOME") != self._home:
             return None
-        command = " ".join(process.cmdline())
+        # What `tidemark dev` forks has its command, and names of its own.
+        command = " ".join([*process.cmdline(), NAMES.get(process.name(), "")])
         for part, texts in PARTS.items():
             if any(text in command for text in texts):
                 return part

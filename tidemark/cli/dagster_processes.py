@@ -1,5 +1,9 @@
 """Dagster's processes on one machine: code server, daemon, and pages behind their guard."""
 
+import atexit
+import ctypes
+import gc
+import importlib
 import json
 import os
 import signal
@@ -7,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -20,13 +26,81 @@ from tidemark.settings.home import Home
 
 _DEFINITIONS = ("-m", "orchestration.definitions", "-h", "127.0.0.1")
 
+_PR_SET_NAME = 15
+
 CODE_SERVER_SECONDS = 120
-"""Longest start of a code server, which imports for seconds."""
+"""Longest start of a code server."""
+
+MODULES = (
+    "dagster._cli",
+    "dagster._core.execution.execute_in_process",
+    "dagster._core.instance.factory",
+    "dagster._core.instance.runs.run_domain",
+    "dagster._core.storage.legacy_storage",
+    "dagster._core.storage.local_compute_log_manager",
+    "dagster._daemon.cli",
+    "dagster._grpc.server",
+    "dagster_webserver.app",
+    "dagster_webserver.cli",
+    "orchestration.definitions",
+    "pyiceberg.catalog.sql",
+    "pyiceberg.io.pyarrow",
+    "tidemark.cli.commands.webserver",
+    "tidemark.cli.dagster_guard",
+    "tidemark.embedded.event_log",
+    "tidemark.embedded.launcher",
+    "tidemark.embedded.storage",
+)
+"""The modules that the programs spend their first seconds on. None may read the environment while
+it is imported."""
+
+CHECKS = {"FRESHNESS_DAEMON_INTERVAL_SECONDS": "120"}
+"""Dagster's own variables: a tick's assets may be late for minutes before they count as such."""
+
+
+class Program(Protocol):
+    """A started program, as `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Forked:
+    """A process that was forked from this one.
+
+    Attributes:
+        pid: its process.
+        code: its exit code, None as long as it is not known.
+    """
+
+    pid: int
+    code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs; 0 where somebody else has waited for it."""
+        if self.code is None:
+            try:
+                ended, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self.code = 0
+            else:
+                self.code = os.waitstatus_to_exitcode(status) if ended else None
+        return self.code
 
 
 @dataclass(kw_only=True)
 class DagsterProcesses:
     """Programs that a supervisor keeps running; Ctrl-C reaches the supervisor alone.
+
+    They are forked from the supervisor, which imports their modules once: each would import for
+    seconds, and keep a hundred megabytes of its own.
 
     Attributes:
         home: where their logs and Dagster's state lie.
@@ -36,7 +110,7 @@ class DagsterProcesses:
 
     home: Home
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, Program] = field(default_factory=dict)
 
     def start(self, port: int | None) -> None:
         """Start the code server, and the daemon and pages that get the definitions from it.
@@ -51,26 +125,72 @@ class DagsterProcesses:
             CommandError: the code server does not begin.
         """
         code = free_port_base()
-        self.start_program("dagster", "api", "grpc", *_DEFINITIONS, "-p", str(code))
+        os.environ.update(CHECKS)  # some are read with the modules
+        for name in MODULES:
+            importlib.import_module(name)
+        from tidemark.cli.main import main as tidemark
+        from tidemark.embedded.dagster_private import check_seldom, programs, read_migrations
+
+        dagster, daemon = programs()
+        check_seldom()
+        read_migrations()
+        # A garbage collection that visited imported objects would copy their pages.
+        gc.freeze()
+        atexit.register(gc.unfreeze)  # DuckDB reports what the last one does not find
+        self._fork("code-server", dagster, "api", "grpc", *_DEFINITIONS, "-p", str(code))
         until = time.monotonic() + CODE_SERVER_SECONDS
         while not is_taken(code):
-            if self.running["dagster"].poll() is not None or time.monotonic() > until:
-                raise CommandError(f"no code server began; see {self.log('dagster')}")
+            if self.running["code-server"].poll() is not None or time.monotonic() > until:
+                raise CommandError(f"no code server began; see {self.log('code-server')}")
             time.sleep(0.2)
         file = self.home.dagster / "workspace.yaml"
         server = {"host": "127.0.0.1", "port": code, "location_name": "tidemark"}
         file.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
         workspace = ("--workspace", str(file))
-        self.start_program("dagster-daemon", "run", *workspace)
+        self._fork("dagster-daemon", daemon, "run", *workspace)
         if port is not None:
             address = ("--host", "127.0.0.1", "--port", str(port))
-            self.start_program("tidemark", "webserver", *workspace, *address, name="webserver")
+            self._fork("webserver", tidemark, "webserver", *workspace, *address)
 
-    def start_program(self, program: str, *arguments: str, name: str = "") -> None:
-        """Start a program that is installed beside this Python, under its own or another name."""
-        self.running[name or program] = start(
-            program, arguments, self.log(name or program), self.environment, self.home.path
-        )
+    def _fork(self, name: str, main: Callable[[], object], *arguments: str) -> None:
+        """Run a program in a process of its own, in a session of its own, with output in a file."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            self.running[name] = Forked(pid=pid)
+            return
+        code = 1
+        try:
+            self._become(name)
+            sys.argv = [name, *arguments]
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            # Nothing that the supervisor does at its end is for this process.
+            os._exit(code)
+
+    def _become(self, name: str) -> None:
+        """Make this forked process one that a command of that name might have started."""
+        with suppress(AttributeError):  # only Linux has it; `ps` and the tests show the name
+            ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
+        # Ctrl-C is for the supervisor, which stops things in order.
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with Path(os.devnull).open("rb") as nothing, self.log(name).open("ab") as output:
+            for number, stream in enumerate((nothing, output, output)):
+                os.dup2(stream.fileno(), number)
+        os.chdir(self.home.path)
+        os.environ.clear()
+        os.environ.update({**self.environment, **CHECKS})
 
     def log(self, name: str) -> Path:
         """Return the file that a process writes its output to."""
@@ -83,8 +203,8 @@ class DagsterProcesses:
             CommandError: naming the one that ended, and its log.
         """
         for name, process in self.running.items():
-            if process.poll() is not None:
-                raise CommandError(f"{name} ended with {process.returncode}; see {self.log(name)}")
+            if (code := process.poll()) is not None:
+                raise CommandError(f"{name} ended with {code}; see {self.log(name)}")
 
 
 def start(
@@ -108,7 +228,7 @@ def start(
         )
 
 
-def stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+def stop(processes: Iterable[Program]) -> None:
     """End processes and all their descendants: code servers and runs are children of Dagster."""
     family: list[psutil.Process] = []
     for process in processes:

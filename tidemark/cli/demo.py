@@ -16,7 +16,7 @@ import dagster as dg
 
 from orchestration.instance.files import opened_storage, prepare
 from orchestration.jobs import TICK
-from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, start, stop
+from tidemark.cli.dagster_processes import DagsterProcesses, Program, is_taken, start, stop
 from tidemark.cli.errors import CommandError
 from tidemark.cli.supervision import Report
 from tidemark.embedded import run_services
@@ -139,7 +139,7 @@ def demo(settings: Settings, version: str, port: int | None, board: int, report:
     home.make()
     home.dagster.mkdir(exist_ok=True)
     port_base = free_port_base()
-    processes = {"board": _start_board(home, board, port, port_base)}
+    processes: dict[str, Program] = {"board": _start_board(home, board, port, port_base)}
     report(f"the board is at http://127.0.0.1:{board}, live as soon as brokers respond")
     steps = Steps(home, report)
     cluster = _boot(home, version, port_base, processes, steps)
@@ -153,7 +153,7 @@ def _boot(
     home: Home,
     version: str,
     port_base: int,
-    processes: dict[str, subprocess.Popen[bytes]],
+    processes: dict[str, Program],
     steps: "Steps",
 ) -> LabCluster:
     """Start the cluster with its workload, and the engine.
@@ -183,7 +183,7 @@ def _start_dagster(
     cluster: LabCluster,
     port: int | None,
     board: int,
-    processes: dict[str, subprocess.Popen[bytes]],
+    processes: dict[str, Program],
 ) -> DagsterProcesses:
     os.environ.pop("DAGSTER_HOME", None)  # the demo has a Dagster of its own
     prepare(home)

@@ -4,6 +4,7 @@ No other module imports private modules of Dagster, and only the embedded size i
 Another version stops here with one clear line.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import dagster
@@ -80,6 +81,34 @@ def read_migrations() -> None:
     _kept_migrations(get_alembic_config(sqlite_event_log.__file__)).get_heads()
 
 
+RELOAD_SECONDS = 240
+"""Dagster stops its daemon where definitions that are older than 300 s cannot be loaded."""
+
+WATCH_SECONDS = 30
+
+
+def programs() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the mains of the commands ``dagster`` and ``dagster-daemon``; they read `sys.argv`."""
+    # Imported here: a run needs no daemon.
+    from dagster import _cli
+    from dagster._daemon import cli as daemon
+
+    return _cli.main, daemon.main
+
+
+def check_seldom() -> None:
+    """Let the daemon and the pages of this process, and of those it forks, check definitions less.
+
+    By default they request the id of the code server every second and all definitions every minute,
+    in case another code server has taken its place. Here one that ends ends them too.
+    """
+    from dagster._daemon import controller
+    from dagster._grpc import server_watcher
+
+    controller.RELOAD_WORKSPACE_INTERVAL = RELOAD_SECONDS
+    server_watcher.WATCH_INTERVAL = WATCH_SECONDS
+
+
 def forget_run(instance: dagster.DagsterInstance, run_id: str) -> None:
     """Remove a run from SQLite, its record last, so that a killed removal is repeated."""
     storage = instance.run_storage
@@ -107,8 +136,10 @@ __all__ = [
     "SqliteRunStorage",
     "SqliteScheduleStorage",
     "WorkerStatus",
+    "check_seldom",
     "create_db_conn_string",
     "forget_run",
+    "programs",
     "read_migrations",
     "serialize_value",
 ]
