@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -44,7 +45,8 @@ def resources(settings: Settings) -> dict[str, Any]:
                 run_minutes=settings.run_minutes,
                 history_settings=settings.history,
                 catalog=catalog,
-            )
+            ),
+            is_shared=True,
         ),
         "retention": Retention(
             raw=settings.raw_days, progress=settings.progress_days, alerts=settings.alert_days
@@ -93,16 +95,22 @@ def resources(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _fixed(make: Callable[[], dg.ConfigurableResource]) -> dg.ResourceDefinition:
+def _fixed(
+    make: Callable[[], dg.ConfigurableResource], *, is_shared: bool = False
+) -> dg.ResourceDefinition:
     """Return a resource that takes no configuration from runs.
 
     Args:
         make: returns the resource of each run; its life cycle is kept.
+        is_shared: whether evaluations of sensors and schedules, a dozen a minute, share one. To
+            open the catalog takes a third of an evaluation.
     """
+    of_evaluations = cache(make)
 
     @contextmanager
     def made(context: dg.InitResourceContext) -> Iterator[dg.ConfigurableResource]:
-        with make().yield_for_execution(context) as resource:
+        resource = of_evaluations() if is_shared and context.run is None else make()
+        with resource.yield_for_execution(context) as resource:
             yield resource
 
     return dg.ResourceDefinition(made, config_schema={})

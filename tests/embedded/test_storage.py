@@ -95,3 +95,18 @@ def test_an_evaluation_is_visible_to_dagster_at_once(tmp_path):
     assert [tick.timestamp for tick in own.get_ticks("origin", "selector")] == [1.0]
     own.purge_ticks("origin", "selector", before=2.0)
     assert kept.get_ticks("origin", "selector") == []
+
+
+def test_a_table_and_an_index_are_searched_for_until_found(tmp_path, monkeypatch):
+    address = ScheduleStorage.from_local(str(tmp_path))._conn_string
+    kept, searched = ScheduleStorage(address), []
+
+    def search(_, name: str = "table") -> bool:
+        searched.append(name)
+        return len(searched) > 2
+
+    monkeypatch.setattr(SqliteScheduleStorage, "has_built_index", search)
+    monkeypatch.setattr(SqliteScheduleStorage, "has_instigators_table", search)
+    assert [kept.has_built_index("later") for _ in range(4)] == [False, False, True, True]
+    assert [kept.has_instigators_table() for _ in range(2)] == [True, True]
+    assert searched == ["later", "later", "later", "table"]

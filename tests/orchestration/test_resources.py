@@ -97,3 +97,27 @@ def test_only_a_run_names_the_password_file_of_the_catalog(tmp_path, monkeypatch
     file = Path(os.environ["PGPASSFILE"])
     assert file.is_relative_to(tmp_path)
     assert file.read_text() == "127.0.0.1:1:lake:lake:wpRk3Jq\n"
+
+
+def test_evaluations_share_the_tables_and_each_run_has_its_own(tmp_path):
+    definition = resources(Settings(home=Home.of(tmp_path)))["lake"]
+    of_runs = []
+
+    @dg.op(required_resource_keys={"lake"})
+    def step(context: dg.OpExecutionContext) -> None:
+        of_runs.append(context.resources.lake)
+
+    @dg.job(resource_defs={"lake": definition})
+    def job() -> None:
+        step()
+
+    def evaluated():
+        with dg.build_resources({"lake": definition}) as built:
+            return built.lake
+
+    shared = evaluated()
+    assert shared is evaluated() and shared.lake.catalog is evaluated().lake.catalog
+    for _ in range(2):
+        job.execute_in_process()
+    first, second = of_runs
+    assert first is not second and shared not in of_runs

@@ -114,7 +114,16 @@ class RunStorage(SqliteRunStorage):
 
 
 class ScheduleStorage(SqliteScheduleStorage):
-    """Dagster's storage of the states and evaluations of schedules and sensors."""
+    """Dagster's storage of the states and evaluations of schedules and sensors.
+
+    Dagster's own searches for a table and an index of older versions before each statement.
+    """
+
+    def __init__(self, conn_string: str, inst_data: Any = None) -> None:
+        """Know the address of the database."""
+        super().__init__(conn_string, inst_data)
+        self._built: set[str] = set()
+        self._has_instigators = False
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> SqliteScheduleStorage:
@@ -134,3 +143,14 @@ class ScheduleStorage(SqliteScheduleStorage):
         """Return a connection in a transaction."""
         with _transaction(self._conn_string) as connection:
             yield connection
+
+    def has_instigators_table(self) -> bool:
+        """Whether states have their own table; one that was found stays."""
+        self._has_instigators = self._has_instigators or super().has_instigators_table()
+        return self._has_instigators
+
+    def has_built_index(self, migration_name: str) -> bool:
+        """Whether an index is complete; one that was found so stays."""
+        if migration_name not in self._built and super().has_built_index(migration_name):
+            self._built.add(migration_name)
+        return migration_name in self._built
