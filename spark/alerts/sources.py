@@ -203,6 +203,7 @@ SOURCES = {
             *("offsets_missing", "offsets_behind", "offsets_late", "offsets_stand"),
             *("replica_behind_bytes", "replica_behind_ms", "replica_behind_is_lower_bound"),
             *("sends_waiting", "send_wait_ms", "page_cache_lock_ms", "failed_writes"),
+            *("sends_refused", "sends_failed", "light_queues", "light_queue_limit"),
         ),
         prepare=_with_broker_columns,
     ),

@@ -137,6 +137,12 @@ def test_lag_is_what_the_consumer_has_not_finished(seen):
     assert unfinished(seen.working) >= unfinished(seen.left)
 
 
+def test_a_broker_reports_its_light_queues_and_their_limit(seen):
+    (row,) = seen.working.brokers
+    numbers = (row.light_queues, row.light_queue_limit, row.lite_subscriptions)
+    assert numbers == (3, 20_000, 2)
+
+
 def test_who_consumes_a_lite_topic_is_known(seen):
     for row in rows_of(seen.working).values():
         assert (row["online"], row["clients"]) == (True, 1)

@@ -43,6 +43,8 @@ def fill(lake: Lake, at: datetime) -> None:
             | {"commit_log_min_offset": 0, "commit_log_max_offset": 900 - broker_id}
             | {"dispatch_behind_bytes": 0, "earliest_stored_at": at, "sends_waiting": 3}
             | {"send_wait_ms": 40, "page_cache_lock_ms": 2, "failed_writes": 7}
+            | {"sends_refused": 5, "sends_failed": 6, "light_queues": 40}
+            | {"light_queue_limit": 20_000, "lite_subscriptions": 8}
             | {"replica_behind_bytes": 1, "replica_behind_ms": 900, "offsets_missing": 2}
             | {"replica_behind_is_lower_bound": False, "offsets_behind": 11, "producers_online": 2}
             for number, (name, broker_id) in enumerate(addresses)

@@ -124,6 +124,8 @@ class Broker:
     index_behind_bytes: int | None = None
     flush_mode: str | None = None
     light_queues: int | None = None
+    light_queue_limit: int | None = None
+    lite_subscriptions: int | None = None
     offsets_behind: int | None = None
     offsets_missing: int | None = None
     offsets_late: int | None = None
@@ -133,6 +135,8 @@ class Broker:
     send_wait_ms: int | None = None
     page_cache_lock_ms: int | None = None
     failed_writes: int | None = None
+    sends_refused: int | None = None
+    sends_failed: int | None = None
     replica_behind_bytes: int | None = None
     replica_behind_ms: int | None = None
     replica_behind_is_lower_bound: bool | None = None

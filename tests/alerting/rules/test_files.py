@@ -141,7 +141,8 @@ KNOWN = ", ".join(
         *("unregistered", "throughput_drop", "burn_rate", "unusual", "column"),
         *("unreadable_messages", "dead_letter_age"),
         *("broker_down", "disk", "slave_offsets_behind", "replica_behind", "send_wait"),
-        *("failed_writes", "collection_incomplete"),
+        *("failed_writes", "sends_refused", "sends_failed", "light_queues"),
+        *("collection_incomplete",),
         *("collection_late", "quality", "run_failed"),
     )
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.rocketmq.admin.pop import decode_lite_topic
+from tidemark.rocketmq.admin.pop import LiteNumbers, decode_lite_numbers, decode_lite_topic
 from tidemark.rocketmq.admin.queue_stats import QueueStats
 from tidemark.rocketmq.names import names_of_lite_topic
 from tidemark.rocketmq.typed_values import instant
@@ -19,6 +19,15 @@ def test_offsets_and_subscribers():
     assert lite_topic is not None
     assert lite_topic.queue == QueueStats(7, 100, instant(1764036912264))
     assert lite_topic.subscribers == {("g", "c1"), ("all", "*")}
+
+
+def test_numbers_of_a_broker():
+    body = (
+        b'{"cqTableSize":3,"currentLmqNum":3,"eventMapSize":1,"groupMeta":{"sessions":["g"]},'
+        b'"liteSubscriptionCount":2,"maxLmqNum":20000,"offsetTableSize":4,"orderInfoCount":0,'
+        b'"storeType":"default","topicMeta":{"sessions":0}}'
+    )
+    assert decode_lite_numbers(body) == LiteNumbers(light_queues=3, limit=20_000, subscriptions=2)
 
 
 def test_a_lite_topic_that_holds_nothing_is_none():

@@ -14,6 +14,7 @@ from tidemark.rocketmq.deep.broker_metrics import (
     BrokerMetrics,
     MetricsEndpoint,
     Page,
+    UnstoredSends,
     parsed,
     read_broker_metrics,
 )
@@ -27,6 +28,12 @@ OF_TIMERS = Path("tests/fixtures/rocketmq-5.5.1/metrics.txt").read_text()
 """Page of a broker with 7 and 3 messages that are due in an hour, and with 4 light queues."""
 
 NOTHING = BrokerMetrics([], [], {})
+
+RESPONSE = (
+    'rocketmq_rpc_latency_milliseconds_count{{node_id="broker-a",request_code="{}",'
+    'response_code="{}",result="{}"}} {}'
+)
+"""A line of brokers of 5.1 to 5.5, but for the labels of the cluster."""
 
 
 def reading(port: int | str | None, kind: str = "PROM") -> BrokerReading:
@@ -89,15 +96,31 @@ def test_a_real_page_gives_the_groups():
             ready=0,
         )
     ]
-    assert (metrics.topics, metrics.light_queues, problems) == ([], {}, [])
+    assert (metrics.topics, metrics.sends, problems) == ([], {}, [])
     assert requested == ["/metrics"]
 
 
-def test_a_real_page_gives_timers_and_light_queues():
+def test_a_real_page_gives_timers():
     with serving(OF_TIMERS.encode()) as (port, _):
         metrics, problems = read(reading(port))
     timed = [TopicMetric("broker-a", "timed", 7), TopicMetric("broker-a", "timed-b", 3)]
-    assert (metrics, problems) == (BrokerMetrics([], timed, {"broker-a": 4}), [])
+    assert (metrics, problems) == (BrokerMetrics([], timed, {}), [])
+
+
+def test_sends_that_were_not_stored_are_summed_over_codes():
+    """Another request's response, and one of a stored message, is none of them."""
+    lines = [
+        RESPONSE.format("send_message_v2", "system_busy", "oneway", 149.0),
+        RESPONSE.format("send_message", "system_busy", "success", 1.0),
+        RESPONSE.format("send_batch_message", "message_illegal", "success", 3.0),
+        RESPONSE.format("send_message_v2", "topic_not_exist", "success", 2.0),
+        RESPONSE.format("send_message_v2", "success", "success", 1000.0),
+        RESPONSE.format("send_message_v2", "flush_slave_timeout", "success", 7.0),
+        RESPONSE.format("pull_message", "system_busy", "success", 20.0),
+    ]
+    assert parsed("\n".join(lines)).sends == UnstoredSends(refused=150, failed=5)
+    assert parsed(lines[-1]).sends == UnstoredSends()
+    assert parsed("").sends is None
 
 
 def test_timers_of_a_topic_are_summed_over_storages():

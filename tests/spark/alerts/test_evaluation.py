@@ -812,6 +812,29 @@ def test_writes_that_failed_since_the_snapshot_before(spark: SparkSession) -> No
     assert_alerts(result, [(n, "failed_writes", subject, it) for n, it in values.items()])
 
 
+def test_sends_that_were_not_stored_and_light_queues_near_their_limit(spark: SparkSession) -> None:
+    """Deep snapshots alone know them: the others neither fire nor resolve."""
+    at = {"broker": "broker-a", "broker_id": 0, "address": "10.0.0.1:10911", "version": "V5_5_0"}
+    names = ("sends_refused", "sends_failed", "light_queues", "light_queue_limit")
+    rows = [(5, 0, 900, 1000), (None, None, None, None), (9, 200, 700, 1000), (9, 1, 1000, 1000)]
+    frames = brokers(
+        spark,
+        [{"at": n, **at, **dict(zip(names, row, strict=True))} for n, row in enumerate(rows)],
+    )
+    rules = [*named("sends_refused"), *named("sends_failed"), *named("light_queues", 0.8)]
+    subject = "lab/broker-a/10.0.0.1:10911"
+    assert_alerts(
+        evaluate(rules, frames, minutes(0, 60)),
+        [
+            (0, "light_queues", subject, 0.9),
+            (2, "sends_refused", subject, 4.0),
+            (2, "sends_failed", subject, 200.0),
+            (3, "sends_failed", subject, 1.0),
+            (3, "light_queues", subject, 1.0),
+        ],
+    )
+
+
 def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
     rows = [
         {"at": 0, "status": "COMPLETE", "brokers_expected": 2, "brokers_answered": 2},

@@ -469,6 +469,37 @@ KINDS = {
         "above maxMessageSize or a disk that is full.",
         recovery="its store writes every message",
     ),
+    "sends_refused": Kind(
+        source=BROKERS,
+        # As `failed_writes`; a deep snapshot compares with the one before.
+        value="CASE WHEN sends_refused_growth < 0 THEN sends_refused ELSE sends_refused_growth END",
+        unit="",
+        words="it refused {value} sends as it was busy",
+        words_one="it refused {value} send as it was busy",
+        certain=True,
+        hint="Producers got SYSTEM_BUSY and tried another broker or failed: look for a slow disk, "
+        "a lock of the page cache held for long, or too many sends for its threads.",
+        recovery="it refuses no send",
+    ),
+    "sends_failed": Kind(
+        source=BROKERS,
+        value="CASE WHEN sends_failed_growth < 0 THEN sends_failed ELSE sends_failed_growth END",
+        unit="",
+        words="{value} sends got an error",
+        words_one="{value} send got an error",
+        certain=True,
+        hint="Producers got another error than SYSTEM_BUSY, such as a topic that does not exist, "
+        "no permission or a message that is too large: their logs name code and topic.",
+        recovery="sends get no error",
+    ),
+    "light_queues": Kind(
+        source=BROKERS,
+        value="light_queues / light_queue_limit",
+        unit="share",
+        words="its light queues are {value} of those it may hold",
+        hint="Beyond maxLmqConsumeQueueNum it refuses messages to new lite topics: let unused ones "
+        "expire earlier, or raise the limit.",
+    ),
     "collection_incomplete": Kind(
         source=SNAPSHOTS,
         value=f"CASE WHEN status = '{SnapshotStatus.FAILED}' "

@@ -300,11 +300,19 @@ class BrokerTimeRule(BaseRule, frozen=True):
     match: BrokerMatch = BrokerMatch()
 
 
-class FailedWritesRule(BaseRule, frozen=True):
-    """A broker's store did not write more than `threshold` messages since the snapshot before."""
+class UnstoredMessagesRule(BaseRule, frozen=True):
+    """A broker did not store more than `threshold` messages or sends since their last count."""
 
-    kind: Literal["failed_writes"]
+    kind: Literal["failed_writes", "sends_refused", "sends_failed"]
     threshold: Messages = 0.0
+    match: BrokerMatch = BrokerMatch()
+
+
+class LightQueuesRule(BaseRule, frozen=True):
+    """A broker holds more than `threshold` of the light queues that it may, a share."""
+
+    kind: Literal["light_queues"]
+    threshold: Share
     match: BrokerMatch = BrokerMatch()
 
 
@@ -362,7 +370,8 @@ Rule = Annotated[
     | DiskRule
     | SlaveOffsetsRule
     | BrokerTimeRule
-    | FailedWritesRule
+    | UnstoredMessagesRule
+    | LightQueuesRule
     | CollectionIncompleteRule
     | CollectionLateRule
     | QualityRule

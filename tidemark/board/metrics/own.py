@@ -136,7 +136,8 @@ TOPICS = Source(
 
 _BROKERS = """
 SELECT cluster, broker, broker_id, sends_waiting, send_wait_ms / 1000 AS send_wait,
-    page_cache_lock_ms / 1000 AS page_cache_lock, failed_writes, replica_behind_bytes,
+    page_cache_lock_ms / 1000 AS page_cache_lock, failed_writes, sends_refused, sends_failed,
+    light_queues, light_queue_limit, lite_subscriptions, replica_behind_bytes,
     replica_behind_ms / 1000 AS replica_behind, offsets_missing, offsets_behind, producers_online,
     CASE WHEN replica_behind_ms IS NOT NULL THEN replica_behind_is_lower_bound::INTEGER END
         AS replica_behind_is_lower_bound
@@ -175,6 +176,24 @@ BROKERS = Source(
             "failed_writes",
             "Messages that the broker's store did not write since the broker's start.",
             "failed_writes",
+        ),
+        _broker(
+            "sends_refused",
+            "Sends that it refused as it was busy, since its start, by its metrics endpoint; a "
+            "lower bound.",
+            "sends_refused",
+        ),
+        _broker(
+            "sends_failed",
+            "Sends that got another error, since its start, by its metrics endpoint.",
+            "sends_failed",
+        ),
+        _broker("light_queues", "Light queues, those of lite topics and others.", "light_queues"),
+        _broker("light_queue_limit", "Light queues that it may hold.", "light_queue_limit"),
+        _broker(
+            "lite_subscriptions",
+            "Lite topics that members are subscribed to, once for each member.",
+            "lite_subscriptions",
         ),
         _broker(
             "replica_behind_bytes",

@@ -43,9 +43,11 @@ FACTS = (
 """Further columns that are shown of every broker."""
 
 KNOWN_FACTS = (
-    *("sends_waiting", "send_wait_ms", "page_cache_lock_ms", "failed_writes", "producers_online"),
+    *("sends_waiting", "send_wait_ms", "page_cache_lock_ms", "failed_writes"),
+    *("sends_refused", "sends_failed", "producers_online"),
     *("replica_behind_ms", "replica_behind_bytes"),
-    *("slave_read_enabled", "light_queues", "offsets_behind", "offsets_missing"),
+    *("light_queues", "light_queue_limit", "lite_subscriptions"),
+    *("slave_read_enabled", "offsets_behind", "offsets_missing"),
     *("offsets_late", "offsets_stand", "shut_down_cleanly", "checkpoint_log_at"),
     *("index_behind_bytes",),
 )

@@ -163,7 +163,8 @@ BROKERS = Table(
         Column(
             "light_queues",
             BIGINT,
-            "rocketmq_lmq_number of its metrics endpoint: light queues, from RocketMQ 5.5.1 on",
+            "of a master, deep snapshots: light queues, those of lite topics and others, from "
+            "RocketMQ 5.5.0 on",
         ),
         Column(
             "offsets_behind",
@@ -240,6 +241,31 @@ BROKERS = Table(
             "producers",
             pa.list_(_PRODUCER),
             "the first thousand of them, by group and client",
+        ),
+        Column(
+            "sends_refused",
+            BIGINT,
+            "of its metrics endpoint: send requests since its start that it refused as it was busy "
+            "(SYSTEM_BUSY); those that it took out of its queue after waitTimeMillsInSendQueue are "
+            "counted nowhere, so it is a lower bound; no topic is known",
+        ),
+        Column(
+            "sends_failed",
+            BIGINT,
+            "of its metrics endpoint: send requests since its start with another code than those "
+            "of a stored message and SYSTEM_BUSY; no topic is known",
+        ),
+        Column(
+            "light_queue_limit",
+            BIGINT,
+            "how many light queues there may be (maxLmqConsumeQueueNum); messages to further ones "
+            "are refused",
+        ),
+        Column(
+            "lite_subscriptions",
+            BIGINT,
+            "of a master, deep snapshots: lite topics that members are subscribed to, once for "
+            "each member, from RocketMQ 5.5.0 on",
         ),
     ),
     key=("snapshot_id", "broker", "broker_id"),

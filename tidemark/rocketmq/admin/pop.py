@@ -70,6 +70,47 @@ async def read_lite_topic(client: RemotingClient, endpoint: str, topic: str) -> 
     )
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class LiteNumbers:
+    """What a broker holds for lite topics, counted on its own.
+
+    Attributes:
+        light_queues: queues of lite topics, and other light queues.
+        limit: most of them (`maxLmqConsumeQueueNum`); messages to further ones are refused.
+        subscriptions: lite topics that members are subscribed to, once for each member.
+    """
+
+    light_queues: int
+    limit: int
+    subscriptions: int
+
+
+def decode_lite_numbers(body: bytes) -> LiteNumbers:
+    """Decode a 200074 body; raises the errors of decoders in `responses`."""
+    mapping = object_of(loads(body))
+    return LiteNumbers(
+        light_queues=integer(mapping["currentLmqNum"]),
+        limit=integer(mapping["maxLmqNum"]),
+        subscriptions=integer(mapping["liteSubscriptionCount"]),
+    )
+
+
+async def read_lite_numbers(client: RemotingClient, endpoint: str) -> LiteNumbers | None:
+    """200074: what a master holds for lite topics; None when it has no such request."""
+    return await request_or_none(
+        client,
+        endpoint,
+        RequestCode.GET_BROKER_LITE_INFO,
+        decode_lite_numbers,
+        {},
+        "",
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    )
+
+
+LITE_SINCE = version_order("V5_5_0")
+"""The version that came with lite topics."""
+
 POP_SINCE = version_order("V5_0_0")
 
 POP, PULL = "POP", "PULL"

@@ -2,7 +2,7 @@
 
 The endpoint computes the lag of groups in its own way, which is no better than the offsets: see
 the page on POP. It is read for comparison. Messages that wait for their time (timer messages) and
-the number of light queues (from 5.5.1 on) are reported nowhere else.
+sends that a broker refused are reported nowhere else.
 """
 
 import asyncio
@@ -49,8 +49,15 @@ COLUMNS = {
 TIMERS = "rocketmq_timing_messages"
 """The messages of a topic that are stored and wait for their time (5.x)."""
 
-LIGHT_QUEUES = "rocketmq_lmq_number"
-"""The light queues of a broker (from 5.5.1 on)."""
+RESPONSES = "rocketmq_rpc_latency_milliseconds_count"
+"""Responses of a broker by request and code, in words (`RemotingMetricsManager`). It counts what it
+refuses before a thread takes it, and nothing that `BrokerFastFailure` takes out of a queue."""
+
+SENDS = frozenset({"send_message", "send_message_v2", "send_batch_message"})
+STORED = frozenset({"success", "flush_disk_timeout", "flush_slave_timeout", "slave_not_available"})
+"""Codes of responses to sends whose message is in the store."""
+
+BUSY = "system_busy"
 
 Groups = dict[tuple[str, str], dict[str, int]]
 """The columns of `BrokerMetric` by consumer group and topic."""
@@ -63,12 +70,31 @@ class Page:
     Attributes:
         groups: by consumer group and topic.
         timers: by topic the messages that wait for their time.
-        light_queues: the light queues of the broker; None without a sample.
+        sends: the sends that were not stored; None where it counts no responses.
     """
 
     groups: Groups = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
-    light_queues: int | None = None
+    sends: "UnstoredSends | None" = None
+
+
+@dataclass(slots=True, frozen=True)
+class UnstoredSends:
+    """Send requests since the start of a broker whose messages it did not store.
+
+    Attributes:
+        refused: as it was busy.
+        failed: for any other reason.
+    """
+
+    refused: int = 0
+    failed: int = 0
+
+    def with_responses(self, code: str, count: int) -> "UnstoredSends":
+        """Return the sends together with further ones of one response code."""
+        if code == BUSY:
+            return replace(self, refused=self.refused + count)
+        return self if code in STORED else replace(self, failed=self.failed + count)
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,12 +104,12 @@ class BrokerMetrics:
     Attributes:
         groups: one row per broker, group and topic, without the rows of retry topics.
         topics: one row per broker and topic.
-        light_queues: by broker.
+        sends: by broker.
     """
 
     groups: list[BrokerMetric]
     topics: list[TopicMetric]
-    light_queues: dict[str, int]
+    sends: dict[str, UnstoredSends]
 
 
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
@@ -160,7 +186,7 @@ async def read_broker_metrics(
             for broker, page in pages
             for topic, messages in page.timers.items()
         ],
-        {broker: page.light_queues for broker, page in pages if page.light_queues is not None},
+        {broker: page.sends for broker, page in pages if page.sends is not None},
     )
 
 
@@ -249,8 +275,11 @@ def parsed(page: str) -> Page:
             value = sample.value
             for known in (group, topic):
                 optional(short_text, known)
-            if sample.name == LIGHT_QUEUES:
-                result.light_queues = int(value)
+            if sample.name == RESPONSES:
+                result.sends = result.sends or UnstoredSends()
+                if labels.get("request_code") in SENDS:
+                    code = labels.get("response_code", "")
+                    result.sends = result.sends.with_responses(code, int(value))
             elif sample.name == TIMERS and topic:
                 # One sample per kind of storage.
                 result.timers[topic] = result.timers.get(topic, 0) + int(value)
@@ -259,7 +288,7 @@ def parsed(page: str) -> Page:
     return result
 
 
-_FAMILIES = {*COLUMNS, TIMERS, LIGHT_QUEUES}
+_FAMILIES = {*COLUMNS, TIMERS, RESPONSES}
 
 
 def _lines(page: str) -> Iterator[str]:

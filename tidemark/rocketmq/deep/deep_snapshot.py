@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.admin.pop import LITE_SINCE, read_lite_numbers
 from tidemark.rocketmq.deep.broker_metrics import read_broker_metrics
 from tidemark.rocketmq.deep.client_reports import (
     ClientReader,
@@ -32,6 +33,7 @@ from tidemark.rocketmq.deep.unconsumed import (
     lags_by_pair,
     unconsumed,
 )
+from tidemark.rocketmq.names import version_order
 from tidemark.rocketmq.records import LeftOut, Snapshot
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.online import Online, homes
@@ -106,7 +108,7 @@ async def read_deep(
     ]
     if options.broker_metrics:
         parts.append(deep.add_broker_metrics())
-    parts.append(deep.add_producers())
+    parts += [deep.add_producers(), deep.add_lite_numbers()]
     slaves = [it for it in responded if not it.is_master and it.broker in masters]
     addresses = [slave.address for slave in slaves]
     parts.append(read_slave_offsets(client, problems, snapshot, addresses))
@@ -204,8 +206,9 @@ class _DeepSnapshot:
         self.snapshot.topic_metrics = metrics.topics
         for row in self.snapshot.brokers:
             master = self.masters.get(row.broker)
-            if master and row.address == master.address:
-                row.light_queues = metrics.light_queues.get(row.broker)
+            sends = metrics.sends.get(row.broker)
+            if master and row.address == master.address and sends:
+                row.sends_refused, row.sends_failed = sends.refused, sends.failed
 
     async def add_producers(self) -> None:
         """Read the producers that are connected to the masters into the rows of brokers."""
@@ -219,6 +222,21 @@ class _DeepSnapshot:
                     rows[address].producers = producers[:MOST_PRODUCERS]
 
         await asyncio.gather(*(read(master.address) for master in self.masters.values()))
+
+    async def add_lite_numbers(self) -> None:
+        """Read what masters hold for lite topics into the rows of brokers."""
+        rows = {row.address: row for row in self.snapshot.brokers}
+
+        async def read(address: str) -> None:
+            with self.problems:
+                numbers = await read_lite_numbers(self.client, address)
+                if numbers is not None:
+                    rows[address].light_queues = numbers.light_queues
+                    rows[address].light_queue_limit = numbers.limit
+                    rows[address].lite_subscriptions = numbers.subscriptions
+
+        masters = [it for it in self.masters.values() if version_order(it.version) >= LITE_SINCE]
+        await asyncio.gather(*(read(master.address) for master in masters))
 
     def client_reader(self, online: Online) -> ClientReader:
         """Return the reader of reports, which brokers forward to their members."""
