@@ -160,8 +160,12 @@ def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFram
     """Mark snapshots of whole clusters; files of one broker show nothing of the others."""
     remote = F.lit(SnapshotSource.REMOTE)
     is_of_cluster = F.when(F.coalesce("source", remote) == remote, F.lit(True))
+    down = F.filter("proxies", lambda proxy: ~proxy["responded"])
     return with_new(
-        with_unreachable(snapshots, brokers), complete=F.lit(True), judgeable=is_of_cluster
+        with_unreachable(snapshots, brokers),
+        proxies_down=F.when(F.col("proxies").isNotNull(), F.size(down)),
+        complete=F.lit(True),
+        judgeable=is_of_cluster,
     )
 
 
@@ -210,7 +214,10 @@ SOURCES = {
     "snapshots": Source(
         table=SNAPSHOTS,
         key=("cluster",),
-        evidence=("cluster", "status", "brokers_expected", "brokers_answered", "unreachable"),
+        evidence=(
+            *("cluster", "status", "brokers_expected", "brokers_answered", "unreachable"),
+            "proxies",
+        ),
         prepare=_with_snapshot_columns,
         also_reads=(BROKERS,),
     ),

@@ -109,12 +109,15 @@ def test_history_has_its_columns(address: str) -> None:
         ("as_of", {"cluster": CLUSTER, "group": "mailer", "at": "soon"}, "an ISO 8601 instant"),
         ("plan", {"cluster": CLUSTER, "group": "mailer", "clients": 2}, "is not configured here"),
         ("list_groups", {"limit": 10_000}, "less than or equal to 200"),
+        ("history", {"topic": 7}, "cluster: Field required; group: Field required; topic: Input"),
     ],
 )
 def test_a_wrong_call_is_explained(
     address: str, tool: str, arguments: dict[str, Any], reason: str
 ) -> None:
-    assert reason in called(address, tool, **arguments)
+    explained = called(address, tool, **arguments)
+    assert reason in explained
+    assert "\n" not in explained and "pydantic" not in explained
 
 
 def test_it_is_off_by_default(lake: Lake) -> None:

@@ -16,6 +16,7 @@ from expectations.adapter import validate
 from expectations.audit_suites import AUDIT_ONLY
 from expectations.declarations import LAG_OF_OFFSETS
 from tests.conftest import chosen_version
+from tidemark.lab import faults
 from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
@@ -71,6 +72,7 @@ class Seen:
     Attributes:
         snapshots: those with the proxy, in order.
         unasked: one taken without it.
+        stopped: one taken after it was killed.
         unacknowledged: by group and snapshot, the fewest and the most messages sent and not
             acknowledged while it was taken.
         rows: rows of tables, by full name.
@@ -79,6 +81,7 @@ class Seen:
 
     snapshots: list[Snapshot] = field(default_factory=list)
     unasked: Snapshot | None = None
+    stopped: Snapshot | None = None
     unacknowledged: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     raw: dict[str, pa.Table] = field(default_factory=dict)
@@ -198,6 +201,8 @@ def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> Non
         time.sleep(2)
     value.unasked = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), name=UNASKED))
     land(home, value.unasked)
+    faults.kill(cluster, "proxy")
+    value.stopped = collect_snapshot(target)
 
 
 def pop_retry(group: str) -> set[str]:
@@ -256,6 +261,16 @@ def test_nobody_is_paged_for_groups_that_work(seen):
     working = {f"{NAME}/{group}/{TOPIC_OF[group]}" for group in ("g-slow", "g-simple", "g-fifo")}
     for rule in ("nobody-online", "stopped", "stalled", "blocked"):
         assert not working & seen.alerts(rule), rule
+
+
+def test_the_proxy_is_listed_with_the_clients_that_it_reports(seen):
+    assert seen.unasked.proxies is None
+    for taken in seen.snapshots:
+        (proxy,) = taken.proxies
+        assert proxy.responded and proxy.groups == 4 and proxy.members == 4
+    assert not seen.alerts("proxy-down")
+    (stopped,) = seen.stopped.proxies
+    assert (stopped.responded, stopped.members, stopped.groups) == (False, None, None)
 
 
 def test_online_is_unknown_without_a_proxys_report(seen):

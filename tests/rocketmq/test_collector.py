@@ -239,6 +239,10 @@ def test_all_proxies_are_asked(scripted):
     taken = asyncio.run(main())
     assert [client.client_id for client in taken.clients] == ["host@7@0@dn34gsc275r9"]
     assert (taken.proxies_answered, taken.status) == (2, "COMPLETE")
+    assert [(it.responded, it.members, it.groups) for it in taken.proxies] == [
+        (True, 0, 0),
+        (True, 1, 1),
+    ]
 
 
 def proxied(scripted, at_proxy, requested, proxies=(), **target):
@@ -278,6 +282,11 @@ def test_a_dead_proxy_leaves_members_unknown(scripted):
     assert (len(snapshot.clients), snapshot.proxies_answered, snapshot.status) == (1, 1, "PARTIAL")
     of_no_group = ["GET_CONSUMER_CONNECTION_LIST"]
     assert [it.operation for it in snapshot.problems] == of_no_group, "the other one reports it"
+    first, second = snapshot.header()["proxies"]
+    assert first == {
+        "endpoint": "127.0.0.1:1", "responded": False, "members": None, "groups": None
+    }  # fmt: skip
+    assert (second["responded"], second["members"]) == (True, 1)
     broken = proxied(scripted, {26: 3, 203: 1}, [])
     named = [it.operation for it in broken.problems]
     assert "GET_CONSUMER_CONNECTION_LIST g" in named
@@ -302,6 +311,7 @@ def test_a_cluster_without_proxies_requests_none(scripted):
 
     taken = asyncio.run(main())
     assert (taken.proxies_answered, taken.clients, taken.status) == (None, [], "COMPLETE")
+    assert taken.header()["proxies"] is None
 
 
 def test_a_grpc_client_gets_no_request(scripted):

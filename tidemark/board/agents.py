@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.api import group as group_api
@@ -61,13 +61,39 @@ COLUMNS = (
 """The columns of a group in lists."""
 
 
+class _Server(MCPServer):
+    """The server of the SDK, which explains wrong arguments in one line."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        """Call a tool by name.
+
+        Raises:
+            ToolError: the tool is unknown, its arguments are wrong, or it failed.
+        """
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            # pydantic's text has three lines for each, one of them an address of its own pages.
+            mistakes = "; ".join(
+                f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
+                for mistake in error.__cause__.errors(include_url=False)
+            )
+            raise ToolError(
+                f"{name}: {mistakes}: call it again as its input schema says"
+            ) from error
+
+
 def server(views: Views) -> MCPServer:
     """Return the server with its tools.
 
     Args:
         views: the tables and brokers, as the person of a request sees them.
     """
-    made = MCPServer("tidemark", instructions=INSTRUCTIONS)
+    made = _Server("tidemark", instructions=INSTRUCTIONS)
 
     def seen(context: Context) -> View:
         """Return the view of the person that sends the request."""

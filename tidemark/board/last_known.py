@@ -21,7 +21,11 @@ from tidemark.lake.typed_rows import dict_rows
 REPORTED = ("inflight", "inflight_source", "available", "ready_delay_ms", "ack_tps")
 """Columns of ``progress.groups`` that depend on what members or counters report."""
 
-OFFSETS_OF_SLAVES = ("offsets_missing", "offsets_late", "offsets_behind")
+REPORTED_OF_BROKERS = (
+    *("offsets_missing", "offsets_late", "offsets_behind", "producers_online"),
+    *("sends_refused", "sends_failed"),
+    *("light_queues", "light_queue_limit", "lite_subscriptions"),
+)
 """Columns of ``raw.brokers`` that only deep snapshots fill."""
 
 LAST_KNOWN = "last_known"
@@ -63,27 +67,27 @@ def with_last_known(view: View, rows: Shown, details: Mapping[str, Any]) -> dict
     return {**details, "topics": topics, "queues": queues}
 
 
-def with_last_known_offsets(
-    view: View, rows: Shown, slaves: Sequence[Mapping[str, Any]]
+def with_last_known_of_brokers(
+    view: View, rows: Shown, brokers: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return slaves with `LAST_KNOWN` of `OFFSETS_OF_SLAVES`, as `with_last_known`.
+    """Return brokers with `LAST_KNOWN` of `REPORTED_OF_BROKERS`, as `with_last_known`.
 
     Args:
         view: the tables as the person sees them.
         rows: what is shown.
-        slaves: rows of ``raw.brokers`` among these.
+        brokers: rows of ``raw.brokers`` among these.
 
     Raises:
         DamagedError: a file of a table is missing or damaged.
     """
     completed: list[dict[str, Any]] = []
-    for cluster in sorted({row["cluster"] for row in slaves}):
-        own = [row for row in slaves if row["cluster"] == cluster]
+    for cluster in sorted({row["cluster"] for row in brokers}):
+        own = [row for row in brokers if row["cluster"] == cluster]
         window = Window(rows.at[cluster] - GROUP_REACH, rows.at[cluster])
         key = ("broker", "address")
-        columns = (*key, raw.BROKERS.instant, *OFFSETS_OF_SLAVES)
+        columns = (*key, raw.BROKERS.instant, *REPORTED_OF_BROKERS)
         earlier = view.rows_between(raw.BROKERS, window, {"cluster": cluster}, columns)
-        completed += _completed(own, earlier, raw.BROKERS, key, OFFSETS_OF_SLAVES)
+        completed += _completed(own, earlier, raw.BROKERS, key, REPORTED_OF_BROKERS)
     return completed
 
 

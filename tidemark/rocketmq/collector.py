@@ -149,7 +149,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         await _add_deep_part(
             target, target.deep, snapshot, readings, problems, online, allowance=allowance
         )
-    _conclude(snapshot, readings, problems, proxied.responded, roster.left_out)
+    _conclude(snapshot, readings, problems, proxied, roster.left_out)
     return snapshot
 
 
@@ -369,7 +369,7 @@ def _conclude(
     snapshot: Snapshot,
     readings: list[BrokerReading],
     problems: Problems,
-    proxies: int | None,
+    proxied: ProxyMembers,
     left_out: int,
 ) -> None:
     """Fill the header; a snapshot with more problems than it may name keeps no row.
@@ -378,13 +378,13 @@ def _conclude(
         snapshot: the snapshot.
         readings: of every expected address.
         problems: the failed requests.
-        proxies: proxies that reported online members; None without any request to them.
+        proxied: the report of proxies.
         left_out: expected addresses that were not read.
     """
     snapshot.problems = problems.rows()
     snapshot.brokers_expected = len(readings) + left_out
     snapshot.brokers_answered = sum(reading.responded for reading in readings)
-    snapshot.proxies_answered = proxies
+    snapshot.proxies_answered, snapshot.proxies = proxied.responded, proxied.proxies
     if problems.left_out:
         for table in TABLES:
             setattr(snapshot, table, [])

@@ -93,6 +93,24 @@ class Producer:
     last_seen_at: datetime | None
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Proxy:
+    """A RocketMQ Proxy in one snapshot.
+
+    Attributes:
+        endpoint: its remoting port, ``host:port``.
+        responded: whether it reported online members.
+        members: clients that it reports, of all groups of the cluster; None where it did not
+            report those of every group. Proxies tell each other theirs (`HeartbeatSyncer`).
+        groups: groups with a client that it reports; None likewise.
+    """
+
+    endpoint: str
+    responded: bool
+    members: int | None = None
+    groups: int | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Broker:
     """One broker address, master or slave; an unreachable one has only the first three fields."""
@@ -365,6 +383,7 @@ class Snapshot:
         brokers_answered: addresses that did.
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None without a connection.
         proxies_answered: proxies that reported online members; None when none is configured.
+        proxies: each of them, and those that did not respond; None when none was requested.
         part: distinguishes snapshots of parts of one cluster at one instant: for a line of
             ``stats.log`` the broker's name, with the id for a slave.
         columns: by table, rows in columns as `batches` yields them: those that other processes
@@ -382,6 +401,7 @@ class Snapshot:
     bytes: int = 0
     transport: str | None = None
     proxies_answered: int | None = None
+    proxies: list[Proxy] | None = None
     staleness_ms: int | None = None
     problems: list[Problem] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -431,6 +451,7 @@ class Snapshot:
             "duration_ms": self.duration_ms,
             "transport": self.transport,
             "proxies_answered": self.proxies_answered,
+            "proxies": self.proxies and [_plain(proxy) for proxy in self.proxies],
             "staleness_ms": self.staleness_ms,
             "problems": [_plain(problem) for problem in self.problems],
             "left_out": [_plain(item) for item in self.left_out],

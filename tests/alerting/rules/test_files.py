@@ -142,7 +142,7 @@ KNOWN = ", ".join(
         *("unreadable_messages", "dead_letter_age"),
         *("broker_down", "disk", "slave_offsets_behind", "replica_behind", "send_wait"),
         *("failed_writes", "sends_refused", "sends_failed", "light_queues"),
-        *("collection_incomplete",),
+        *("proxy_down", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),
     )
 )

@@ -174,6 +174,38 @@ def test_slaves_that_are_behind_and_sends_that_wait(
     assert "behind" in text and "等待中的发送请求" in page(client, "/brokers", "zh")
 
 
+def test_refused_sends_and_light_queues_are_those_of_the_deep_snapshot_before(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    past(filled, newest)
+    deep = {"sends_refused": 149, "sends_failed": 13, "light_queues": 17_000}
+    deep |= {"light_queue_limit": 20_000, "lite_subscriptions": 8}
+    row = {"broker": "broker-c", "broker_id": 0, "address": "10.0.0.3:10911", "role": "MASTER"}
+    earlier = newest - timedelta(minutes=20)
+    filled.append(raw.BROKERS, rows_of(raw.BROKERS, earlier, [row | deep]))
+    filled.append(raw.BROKERS, rows_of(raw.BROKERS, newest, [row]))
+    text = plain(page(client, "/brokers"))
+    assert "149 20 m earlier" in text and "13 20 m earlier" in text
+    one = plain(page(client, f"/broker?cluster={CLUSTER}&broker=broker-c"))
+    assert "light queues 17,000 20 m earlier" in one and "light queues at most 20,000" in one
+
+
+def test_proxies_are_listed_with_what_they_report(
+    client: TestClient, filled: Lake, newest: datetime
+) -> None:
+    later = newest + timedelta(seconds=1)
+    proxies = [
+        {"endpoint": "10.0.0.8:8080", "responded": True, "members": 1_234, "groups": 5},
+        {"endpoint": "10.0.0.9:8080", "responded": False},
+    ]
+    assert "Proxies" not in plain(page(client, "/brokers"))
+    add_snapshots(filled, {later: []}, queues=(), proxies=proxies)
+    text = plain(page(client, "/brokers"))
+    assert "1,234" in text and "10.0.0.9:8080 did not respond" in text
+    listed = client.get("/api/v1/clusters").json()["items"][0]["proxies"]
+    assert [it["members"] for it in listed] == [1234, None]
+
+
 def producer(client_id: str, **columns: Any) -> dict[str, Any]:
     return {"producer_group": "p-shop", "client_id": client_id, "version": "V5_3_3"} | columns
 

@@ -812,6 +812,27 @@ def test_writes_that_failed_since_the_snapshot_before(spark: SparkSession) -> No
     assert_alerts(result, [(n, "failed_writes", subject, it) for n, it in values.items()])
 
 
+def test_proxies_that_did_not_respond(spark: SparkSession) -> None:
+    """A cluster without `proxies` is not judged."""
+
+    def proxies(*responded: bool) -> list[dict]:
+        return [{"endpoint": f"p{n}:8080", "responded": it} for n, it in enumerate(responded)]
+
+    rows = [
+        {"at": 0, "proxies": proxies(True, False)},
+        {"at": 1, "proxies": proxies(False, False)},
+        {"at": 2, "proxies": proxies(True, True)},
+        {"at": 3, "proxies": None},
+    ]
+    known = {"source": "remote", "status": "PARTIAL", "brokers_expected": 1, "brokers_answered": 1}
+    snapshots = {
+        SNAPSHOTS.name: frame(spark, SNAPSHOTS, [known | row for row in rows]),
+        **brokers(spark, []),
+    }
+    result = evaluate(named("proxy_down"), snapshots, minutes(0, 60))
+    assert_alerts(result, [(0, "proxy_down", "lab", 1.0), (1, "proxy_down", "lab", 2.0)])
+
+
 def test_sends_that_were_not_stored_and_light_queues_near_their_limit(spark: SparkSession) -> None:
     """Deep snapshots alone know them: the others neither fire nor resolve."""
     at = {"broker": "broker-a", "broker_id": 0, "address": "10.0.0.1:10911", "version": "V5_5_0"}

@@ -512,6 +512,17 @@ KINDS = {
         hint="A broker is down, or responds without its offsets: the snapshot's problems "
         "name what failed and why (tidemark show raw.snapshots).",
     ),
+    "proxy_down": Kind(
+        source=SNAPSHOTS,
+        value="proxies_down",
+        unit="",
+        words="{value} proxies did not respond",
+        words_one="{value} proxy did not respond",
+        for_observations=2,
+        hint="gRPC clients that are connected to it alone neither send nor receive, and which of "
+        "them are online is unknown: check its process, its remoting port and its log.",
+        recovery="all proxies respond",
+    ),
     "collection_late": Kind(
         source=PIPELINE,
         value="",

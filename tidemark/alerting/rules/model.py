@@ -324,6 +324,13 @@ class DiskRule(BaseRule, frozen=True):
     match: BrokerMatch = BrokerMatch()
 
 
+class ProxyDownRule(BaseRule, frozen=True):
+    """A Proxy that `proxies` of a cluster names did not respond."""
+
+    kind: Literal["proxy_down"]
+    match: ClusterMatch = ClusterMatch()
+
+
 class CollectionIncompleteRule(BaseRule, frozen=True):
     """A snapshot does not hold the whole cluster."""
 
@@ -372,6 +379,7 @@ Rule = Annotated[
     | BrokerTimeRule
     | UnstoredMessagesRule
     | LightQueuesRule
+    | ProxyDownRule
     | CollectionIncompleteRule
     | CollectionLateRule
     | QualityRule

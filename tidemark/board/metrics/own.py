@@ -134,6 +134,43 @@ TOPICS = Source(
     ),
 )
 
+PROXIES = Source(
+    family=OWN,
+    labels=("cluster", "proxy"),
+    select="""
+    SELECT cluster, proxy.endpoint AS proxy, proxy.responded::INTEGER AS up, proxy.members,
+        proxy.groups
+    FROM (
+        SELECT cluster, unnest(proxies) AS proxy
+        FROM (
+            SELECT cluster, proxies
+            FROM raw_snapshots
+            QUALIFY row_number() OVER (PARTITION BY cluster ORDER BY observed_at DESC) = 1
+        )
+    )
+    """,
+    metrics=(
+        Metric(
+            name="tidemark_proxy_up",
+            help="1 where the Proxy reported online members, else 0.",
+            column="raw.snapshots.proxies",
+            value="up",
+        ),
+        Metric(
+            name="tidemark_proxy_members",
+            help="Online clients that the Proxy reports, of all groups.",
+            column="raw.snapshots.proxies",
+            value="members",
+        ),
+        Metric(
+            name="tidemark_proxy_groups",
+            help="Groups with an online client that the Proxy reports.",
+            column="raw.snapshots.proxies",
+            value="groups",
+        ),
+    ),
+)
+
 _BROKERS = """
 SELECT cluster, broker, broker_id, sends_waiting, send_wait_ms / 1000 AS send_wait,
     page_cache_lock_ms / 1000 AS page_cache_lock, failed_writes, sends_refused, sends_failed,
@@ -533,5 +570,7 @@ EXPORTS = Source(
 SOURCES = (GROUPS, HEALTH, TOPICS, BROKERS, OBJECTIVES, DEAD_LETTERS, QUEUE, INCIDENTS)
 """Sources of metrics that change only when a table does."""
 
-OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD, EXPORTS)
+OF_ITSELF = (
+    *(SNAPSHOT_AGE, COLLECTION, PROXIES, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD, EXPORTS),
+)
 """Sources of metrics that change with the clock, or that have few samples."""

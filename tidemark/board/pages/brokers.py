@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Response
 from tidemark.board.forecasts import forecasts
 from tidemark.board.group_history import Series, series, step_for
 from tidemark.board.incident_rows import incident_rows, worst_groups
-from tidemark.board.last_known import with_last_known_offsets
+from tidemark.board.last_known import LAST_KNOWN, with_last_known_of_brokers
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.incidents import listed
@@ -73,14 +73,20 @@ def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot, with dashes where one did not respond."""
     order = [(name, "ascending") for name in ("cluster", "broker", "broker_id")]
     addresses = dict_rows(page.rows.of(raw.BROKERS).sort_by(order))
+    addresses = with_last_known_of_brokers(page.view, page.rows, addresses)
     rows = [row | _shown(page, row) for row in sorted(addresses, key=has_responded)]
     slaves = [row for row in rows if row["broker_id"]]
     return page.render(
         "brokers.html",
         rows=rows,
-        slaves=with_last_known_offsets(page.view, page.rows, slaves),
+        slaves=slaves,
         unresponsive=sum(not row["is_up"] for row in rows),
         full=[row for row in rows if row["disk"]],
+        proxies=[
+            proxy | {"cluster": row["cluster"]}
+            for row in dict_rows(page.rows.of(raw.SNAPSHOTS).sort_by("cluster"))
+            for proxy in row["proxies"] or ()
+        ],
     )
 
 
@@ -113,6 +119,7 @@ def broker(
     if row is None:
         where = f" at {address!r}" if address else ""
         raise ProblemError(404, f"no broker {broker!r}{where} in {cluster!r}: /brokers lists them")
+    (row,) = with_last_known_of_brokers(page.view, page.rows, [row])
     past = _Past(page, axis.window, row)
     waiting = _waiting(page, cluster, broker)
     unreadable = _unreadable(page, cluster, broker)
@@ -124,7 +131,10 @@ def broker(
         is_up=has_responded(row),
         responded_at=past.responded_at,
         figures=FIGURES,
-        facts_shown=[*FACTS, *(name for name in KNOWN_FACTS if row[name] is not None)],
+        facts_shown=[
+            *FACTS,
+            *(name for name in KNOWN_FACTS if row[name] is not None or name in row[LAST_KNOWN]),
+        ],
         incidents=listed(page, _incidents(page, row)),
         axis=axis,
         charts=past.charts,

@@ -39,6 +39,9 @@ _PROBLEM = pa.struct(
     [("endpoint", STRING), ("operation", STRING), ("code", INT), ("message", STRING)]
 )
 _LEFT_OUT = pa.struct([("part", STRING), ("endpoint", STRING), ("items", BIGINT)])
+_PROXY = pa.struct(
+    [("endpoint", STRING), ("responded", pa.bool_()), ("members", BIGINT), ("groups", BIGINT)]
+)
 _SUBSCRIPTION = pa.struct(
     [
         ("topic", STRING),
@@ -99,6 +102,13 @@ SNAPSHOTS = Table(
             "staleness_ms",
             BIGINT,
             "of files: milliseconds that their committed offsets may be old; NULL = read live",
+        ),
+        Column(
+            "proxies",
+            pa.list_(_PROXY),
+            "proxies that were requested: remoting port, whether it responded, online clients that "
+            "it reports, groups with one; proxies tell each other theirs, so numbers do not add "
+            "up; NULL = none requested, or unknown",
         ),
     ),
     key=("snapshot_id",),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.responses import ConsumerConnection
 from tidemark.rocketmq.names import CONNECTIONS, RETRY_PREFIX
-from tidemark.rocketmq.records import Client, Problem
+from tidemark.rocketmq.records import Client, Problem, Proxy
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
@@ -83,16 +83,18 @@ def is_grpc_client(client: Client) -> bool:
     return speaks_grpc(client.client_id, (it.topic for it in client.subscriptions))
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ProxyMembers:
     """Online members of groups as proxies reported them.
 
     Attributes:
         responded: proxies that reported; None when none is configured.
+        proxies: each proxy that was requested; None when none was.
         online: by group the members at the proxies that reported.
     """
 
     responded: int | None = None
+    proxies: list[Proxy] | None = None
     online: Online = field(default_factory=dict)
 
 
@@ -110,9 +112,10 @@ async def read_proxies(
     if not proxies:
         return ProxyMembers()
     if not groups:
-        return ProxyMembers(0)
+        return ProxyMembers(responded=0)
+    endpoints = list(dict.fromkeys(proxies))
     results = await asyncio.gather(
-        *(_read_proxy(client, endpoint, groups, problems) for endpoint in dict.fromkeys(proxies))
+        *(_read_proxy(client, endpoint, groups, problems) for endpoint in endpoints)
     )
     responded = [reading for reading in results if reading]
     if not responded:
@@ -122,7 +125,26 @@ async def read_proxies(
                 endpoint=proxies[0], operation=operation, code=None, message="no proxy responded"
             )
         )
-    return ProxyMembers(len(responded), online_at(responded))
+    return ProxyMembers(
+        responded=len(responded),
+        proxies=[
+            _proxy(endpoint, reading, groups)
+            for endpoint, reading in zip(endpoints, results, strict=True)
+        ],
+        online=online_at(responded),
+    )
+
+
+def _proxy(endpoint: str, reading: BrokerReading | None, groups: Collection[str]) -> Proxy:
+    if reading is None or set(groups) - reading.connections.keys():
+        return Proxy(endpoint=endpoint, responded=reading is not None)
+    connected = [it.connections for it in reading.connections.values() if it and it.connections]
+    return Proxy(
+        endpoint=endpoint,
+        responded=True,
+        members=sum(map(len, connected)),
+        groups=len(connected),
+    )
 
 
 async def _read_proxy(
