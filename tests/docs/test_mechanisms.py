@@ -36,4 +36,4 @@ def test_each_mechanism_names_places_that_exist(
 
 
 def test_every_mechanism_has_a_row() -> None:
-    assert len(rows()) == 26
+    assert len(rows()) == 30
