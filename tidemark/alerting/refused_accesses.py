@@ -45,6 +45,9 @@ LONGEST_NAME = 200
 _NAME = "refusals.json"
 
 
+_Key = tuple[datetime, str, str, int]
+
+
 class UnreadableRefusalsError(DamagedError):
     """The refused accesses cannot be read; one line."""
 
@@ -66,6 +69,16 @@ class Refusals:
     access: str
     status: int
     requests: int
+
+    @property
+    def key(self) -> _Key:
+        """What one row counts."""
+        return floor_hour(self.at), self.author, self.access, self.status
+
+    @property
+    def of_others(self) -> "Refusals":
+        """The same refusals where an hour has no room for their author."""
+        return replace(self, author=OTHERS, access=OTHERS)
 
     @property
     def action(self) -> Action:
@@ -97,18 +110,16 @@ def united(kept: Iterable[Refusals], counted: Iterable[Refusals], now: datetime)
         counted: rows since then.
         now: the present, which decides how long rows are kept.
     """
-    rows: dict[tuple[datetime, str, str, int], Refusals] = {}
+    rows: dict[_Key, Refusals] = {}
     of_hour: dict[datetime, int] = {}
     for row in sorted((*kept, *counted), key=lambda row: row.at):
         hour = floor_hour(row.at)
-        key = (hour, row.author, row.access, row.status)
-        if key not in rows and of_hour.get(hour, 0) >= MOST_AN_HOUR:
-            row = replace(row, author=OTHERS, access=OTHERS)
-            key = (hour, OTHERS, OTHERS, row.status)
-        if known := rows.get(key):
-            rows[key] = replace(known, requests=known.requests + row.requests)
+        if row.key not in rows and of_hour.get(hour, 0) >= MOST_AN_HOUR:
+            row = row.of_others
+        if known := rows.get(row.key):
+            rows[row.key] = replace(known, requests=known.requests + row.requests)
         elif row.at > now - KEPT:
-            rows[key] = row
+            rows[row.key] = row
             of_hour[hour] = of_hour.get(hour, 0) + (row.author != OTHERS)
     return sorted(rows.values(), key=lambda row: row.at, reverse=True)[:MOST_KEPT]
 
@@ -123,7 +134,7 @@ class RefusalCounter:
             shared: the shared state, which keeps them.
         """
         self._shared = shared
-        self._counted: list[Refusals] = []
+        self._counted: dict[_Key, Refusals] = {}
         self._access = threading.Lock()
         self._ended = threading.Event()
 
@@ -132,7 +143,10 @@ class RefusalCounter:
         author = author[:LONGEST_NAME]
         made = Refusals(at=now, author=author, access=access, status=status, requests=1)
         with self._access:
-            self._counted = united([], [*self._counted, made], now)
+            if made.key not in self._counted and len(self._counted) >= MOST_AN_HOUR:
+                made = made.of_others
+            known = self._counted.get(made.key)
+            self._counted[made.key] = replace(known, requests=known.requests + 1) if known else made
 
     def start(self) -> Callable[[], None]:
         """Write at intervals in a thread; return a function that writes the rest and ends it."""
@@ -153,7 +167,7 @@ class RefusalCounter:
     def write(self) -> None:
         """Write what was counted. A failure is logged, and the next attempt includes it."""
         with self._access:
-            counted, self._counted = self._counted, []
+            counted, self._counted = list(self._counted.values()), {}
         if not counted:
             return
         now = datetime.now(UTC)
@@ -164,4 +178,5 @@ class RefusalCounter:
         except (OSError, LeaseError) as error:
             _log.warning("refused accesses are not recorded: %s", one_line(error))
             with self._access:
-                self._counted = united(counted, self._counted, now)
+                rows = united(counted, self._counted.values(), now)
+                self._counted = {row.key: row for row in rows}
