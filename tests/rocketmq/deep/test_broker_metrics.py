@@ -107,6 +107,21 @@ def test_a_real_page_gives_timers():
     assert (metrics, problems) == (BrokerMetrics([], timed, {}), [])
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ('rocketmq_consumer_lag_messages{consumer_group="g",topic="t"} 1e300',),
+        ('rocketmq_timing_messages{topic="t"} 9e18',) * 2,
+        (RESPONSE.format("send_message", "system_busy", "success", "9e18"),) * 2,
+        (RESPONSE.format("send_message", "no_permission", "success", "9e18"),) * 2,
+    ],
+)
+def test_counts_that_no_table_holds_are_refused(lines):
+    """They would keep the whole snapshot from landing; this way they are a problem of it."""
+    with pytest.raises(ValueError, match="64"):
+        parsed("\n".join(lines))
+
+
 def test_sends_that_were_not_stored_are_summed_over_codes():
     """Another request's response, and one of a stored message, is none of them."""
     lines = [

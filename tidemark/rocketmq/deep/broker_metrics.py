@@ -22,7 +22,7 @@ from urllib.error import HTTPError
 from tidemark.rocketmq.records import BrokerMetric, Problem, TopicMetric
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
-from tidemark.rocketmq.typed_values import optional, short_text
+from tidemark.rocketmq.typed_values import integer, optional, short_text
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.rocketmq.wire.errors import RemotingError
@@ -93,8 +93,8 @@ class UnstoredSends:
     def with_responses(self, code: str, count: int) -> "UnstoredSends":
         """Return the sends together with further ones of one response code."""
         if code == BUSY:
-            return replace(self, refused=self.refused + count)
-        return self if code in STORED else replace(self, failed=self.failed + count)
+            return replace(self, refused=integer(self.refused + count))
+        return self if code in STORED else replace(self, failed=integer(self.failed + count))
 
 
 @dataclass(slots=True, frozen=True)
@@ -256,8 +256,8 @@ def parsed(page: str) -> Page:
     """Return the samples of a page about groups and topics, without parsing the other families.
 
     Raises:
-        ValueError: a line of these families is not in Prometheus' format, a name is too long, or
-            there are more than `MOST_SAMPLES`.
+        ValueError: a line of these families is not in Prometheus' format, a name is too long, a
+            count or a sum of counts has more than 64 bits, or there are more than `MOST_SAMPLES`.
     """
     # Imported here: no other part of a snapshot needs it.
     from prometheus_client.parser import text_string_to_metric_families
@@ -272,19 +272,19 @@ def parsed(page: str) -> Page:
             if labels.get("is_retry") == "true" or not math.isfinite(sample.value):
                 continue
             group, topic = labels.get("consumer_group"), labels.get("topic")
-            value = sample.value
+            value = integer(int(sample.value))
             for known in (group, topic):
                 optional(short_text, known)
             if sample.name == RESPONSES:
                 result.sends = result.sends or UnstoredSends()
                 if labels.get("request_code") in SENDS:
                     code = labels.get("response_code", "")
-                    result.sends = result.sends.with_responses(code, int(value))
+                    result.sends = result.sends.with_responses(code, value)
             elif sample.name == TIMERS and topic:
                 # One sample per kind of storage.
-                result.timers[topic] = result.timers.get(topic, 0) + int(value)
+                result.timers[topic] = integer(result.timers.get(topic, 0) + value)
             elif sample.name in COLUMNS and group and topic:
-                result.groups.setdefault((group, topic), {})[COLUMNS[sample.name]] = int(value)
+                result.groups.setdefault((group, topic), {})[COLUMNS[sample.name]] = value
     return result
 
 
