@@ -1,6 +1,7 @@
 """The rows in memory: read again when a table changes, kept when it cannot be read."""
 
 import sqlite3
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group
+from tidemark.board import store as stores
 from tidemark.board.application import application
-from tidemark.board.store import Store
+from tidemark.board.metrics import feed
+from tidemark.board.store import SETTLED_SECONDS, Changing, Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.table_versions import VERSION_PROPERTY
 from tidemark.lake.tables import progress
@@ -150,3 +153,51 @@ def test_a_locked_catalog_is_waited_for_and_reported(store: Store, filled: Lake)
             assert client.get("/api/v1/groups").json()["items"], "the rows of before are shown"
             writer.rollback()
     assert not store.refresh() and store.problem is None
+
+
+SHOWN, OTHER = progress.SNAPSHOTS.name, progress.GROUPS.name
+
+
+def test_changes_are_read_when_they_show_a_snapshot_or_are_over() -> None:
+    changing = Changing({SHOWN: "1", OTHER: "1"})
+    assert not changing.is_to_be_read({SHOWN: "1", OTHER: "1"}), "nothing has changed"
+    assert not changing.is_to_be_read({SHOWN: "1", OTHER: "2"}), "a tick may have begun"
+    assert not changing.is_to_be_read({SHOWN: "1", OTHER: "3"})
+    assert changing.is_to_be_read({SHOWN: "2", OTHER: "3"}), "another snapshot is computed"
+    assert not changing.is_to_be_read({SHOWN: "2", OTHER: "4"})
+    assert changing.is_to_be_read({SHOWN: "2", OTHER: "4"}), "no more changes follow"
+    assert not changing.is_to_be_read({SHOWN: "2", OTHER: "4"})
+
+
+def test_changes_without_an_end_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(stores.time, "monotonic", lambda: clock[0])
+    changing = Changing({OTHER: "0"})
+    read = []
+    for second in range(1, 50):
+        clock[0] = float(second)
+        if changing.is_to_be_read({OTHER: str(second)}):
+            read.append(second)
+    assert read == [SETTLED_SECONDS, 2 * SETTLED_SECONDS]
+
+
+def test_while_nobody_reads_nothing_is_read_and_the_next_request_waits(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(stores, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(feed, "WATCHED_SECONDS", 0.0)
+    store = Store(filled)
+    with TestClient(application(store), base_url="http://127.0.0.1:8080") as client:
+        before = client.get("/api/v1/clusters").json()["items"][0]["observed_at"]
+        reads = store.checked_at
+        at = store.kept.at[CLUSTER] + timedelta(minutes=1)
+        board_home.add_snapshot(filled, at, [group("billing", lag=7)])
+        time.sleep(0.2)
+        assert store.checked_at == reads, "nobody has requested anything"
+        (cluster,) = client.get("/api/v1/clusters").json()["items"]
+        assert cluster["observed_at"] > before
+        lines = client.get("/metrics").text.splitlines()
+        assert [
+            line for line in lines if 'consumer_group="billing"' in line and line.endswith(" 7")
+        ]

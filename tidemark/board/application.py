@@ -98,7 +98,9 @@ async def changes(request: Request, store: TheStore) -> StreamingResponse:
 
     async def events() -> AsyncIterator[str]:
         seen, checks = -1, 0
+        await run_in_threadpool(store.watch)  # it may read the tables
         while not await request.is_disconnected():
+            store.watch()
             if store.changes != seen:
                 seen = store.changes
                 yield f"data: {seen}\n\n"

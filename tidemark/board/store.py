@@ -1,6 +1,7 @@
 """The newest rows in memory, read again whenever a table has a new version.
 
-A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. A failure to
+A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. Only the first
+request after `WATCHED_SECONDS` without any waits: while nobody reads, nothing is read. A failure to
 read leaves the rows as they were, and its reason is shown.
 """
 
@@ -23,10 +24,18 @@ from tidemark.board.trends import Listed, Points, Trends, read_points, read_tren
 from tidemark.host.failures import one_line
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
+from tidemark.lake.tables import progress
 from tidemark.lake.versions import versions
 
 CHECK_SECONDS = 2.0
 """Seconds between two checks of the versions of tables."""
+
+SETTLED_SECONDS = 20.0
+"""Longest time for which changes are not read because more follow. A tick changes one table after
+the other, and the row of ``progress.snapshots``, which shows them, comes last."""
+
+WATCHED_SECONDS = 300.0
+"""Seconds after a request for which changes are read without another one."""
 
 SHOWN_SECONDS = 300.0
 """Seconds for which trends of a list are read at every snapshot after a page has shown them."""
@@ -81,6 +90,25 @@ class Store:
         self._was_read = threading.Event()
         self._changed = threading.Condition()
         self._reading = threading.Lock()
+        self._watched_at = time.monotonic()
+        self._waking = threading.Lock()
+        self._watched = threading.Event()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there was a request within `WATCHED_SECONDS`."""
+        return time.monotonic() - self._watched_at < WATCHED_SECONDS
+
+    def watch(self) -> None:
+        """Note a request: changes are read from now on; where they were not, at once."""
+        if not self.is_watched:
+            # Requests that come together wait for one read.
+            with self._waking:
+                if not self.is_watched:
+                    self.refresh()
+                    self._watched_at = time.monotonic()
+                    self._watched.set()
+        self._watched_at = time.monotonic()
 
     @property
     def was_read(self) -> bool:
@@ -89,7 +117,14 @@ class Store:
 
     @property
     def newest(self) -> Newest:
-        """The newest rows; right after the start it waits for them."""
+        """The newest rows, for a request; right after the start it waits for them."""
+        self._was_read.wait(FIRST_READ_SECONDS)
+        self.watch()
+        return self._newest
+
+    @property
+    def kept(self) -> Newest:
+        """The rows in memory, for what nobody has requested; right after the start as above."""
         self._was_read.wait(FIRST_READ_SECONDS)
         return self._newest
 
@@ -199,16 +234,57 @@ class Store:
         ended = threading.Event()
 
         def check_regularly() -> None:
-            while True:
-                self.refresh()
-                if ended.wait(CHECK_SECONDS):
-                    return
+            self.refresh()
+            changing = Changing(self._newest.versions)
+            while not ended.wait(CHECK_SECONDS):
+                self._watched.clear()  # before the check, so that no request is missed
+                if not self.is_watched and not ended.is_set():
+                    self._watched.wait()
+                elif self.problem is not None or changing.is_to_be_read(self._present()):
+                    self.refresh()
 
         thread = threading.Thread(target=check_regularly, name="board-store", daemon=True)
         thread.start()
 
         def end() -> None:
             ended.set()
+            self._watched.set()
             thread.join(timeout=10)
 
         return end
+
+    def _present(self) -> Mapping[str, str]:
+        """Return the present versions of tables; none where they cannot be read."""
+        try:
+            return versions(self.lake) if self._has_history() else {}
+        except Exception:
+            return {}  # `refresh` reports the reason
+
+
+class Changing:
+    """Decides when changed tables are read, while a tick changes one after the other."""
+
+    def __init__(self, read: Mapping[str, str]) -> None:
+        """Know the versions that were read."""
+        self._read = self._before = read
+        self._since = time.monotonic()
+
+    def is_to_be_read(self, present: Mapping[str, str]) -> bool:
+        """Return whether to read these versions now.
+
+        They are read when they show another snapshot, when they have not changed since the last
+        check, and after `SETTLED_SECONDS` whatever changes.
+        """
+        before, self._before = self._before, present
+        if present == self._read:
+            self._since = time.monotonic()
+            return bool(present == {})
+        shown = progress.SNAPSHOTS.name
+        is_due = (
+            present.get(shown) != self._read.get(shown)
+            or present == before
+            or time.monotonic() - self._since >= SETTLED_SECONDS
+        )
+        if is_due:
+            self._read, self._since = present, time.monotonic()
+        return is_due

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from tidemark.board.metrics.endpoint import Exports, Facts, Metrics
 from tidemark.board.metrics.exposition import Page, SourceRows
 from tidemark.board.newest import Newest, until
 from tidemark.board.scope import Scope
-from tidemark.board.store import Store
+from tidemark.board.store import WATCHED_SECONDS, Store
 from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import all_of, equal_to, not_before
@@ -161,7 +162,10 @@ class _OfTeam:
 
 
 class MetricsKeeper:
-    """Keeps the metrics of a store ready, so that no scrape waits for files."""
+    """Keeps the metrics of a store ready, so that no scrape waits for files.
+
+    Without a scrape for `WATCHED_SECONDS` they are made at the next one.
+    """
 
     def __init__(
         self,
@@ -187,6 +191,9 @@ class MetricsKeeper:
         self._lock = threading.Lock()
         self._feed = Feed(store.lake, self._metrics, version, owners)
         self._ready = threading.Event()
+        self._scraped_at = time.monotonic()
+        self._making = threading.Lock()
+        self._made_of = -1
 
     def page(self, accept: str, accept_encoding: str, scope: Scope) -> Page:
         """Return the response to a scrape; right after the start it waits for the first metrics.
@@ -197,13 +204,28 @@ class MetricsKeeper:
             scope: what the person sees.
         """
         self._ready.wait(FIRST_SECONDS)
+        self._scraped()
         metrics = self._metrics if scope.teams is None else self._of(scope, scope.teams)
         return metrics.page(accept, accept_encoding)
 
     def rows(self) -> Iterator[SourceRows]:
         """Return the samples of all groups as they are now; see `Metrics.rows`."""
         self._ready.wait(FIRST_SECONDS)
+        self._scraped()
         return self._metrics.rows()
+
+    def _scraped(self) -> None:
+        """Note a scrape, and make the metrics of rows that nobody has scraped."""
+        self._store.watch()
+        if not self._is_scraped:
+            with self._making:
+                if not self._is_scraped and self._made_of != self._store.changes:
+                    self._make()
+        self._scraped_at = time.monotonic()
+
+    @property
+    def _is_scraped(self) -> bool:
+        return time.monotonic() - self._scraped_at < WATCHED_SECONDS
 
     def _of(self, scope: Scope, teams: frozenset[str]) -> Metrics:
         """Return the metrics of the groups of teams, made at the first scrape of other rows."""
@@ -222,8 +244,13 @@ class MetricsKeeper:
 
     def refresh(self) -> None:
         """Take over the rows of the store; if that fails the old metrics stay."""
+        with self._making:
+            self._make()
+
+    def _make(self) -> None:
+        self._made_of = self._store.changes
         try:
-            self._feed.refresh(self._store.newest)
+            self._feed.refresh(self._store.kept)
         # Whatever the error of the tables is, the server keeps the metrics that it has.
         except Exception as error:
             _log.warning("metrics cannot be refreshed: %s", one_line(error))
@@ -239,7 +266,8 @@ class MetricsKeeper:
                 changes = self._store.wait(seen, ended)
                 if changes != seen:
                     seen = changes
-                    self.refresh()
+                    if self._is_scraped:
+                        self.refresh()
 
         thread = threading.Thread(target=follow, name="board-metrics", daemon=True)
         thread.start()
