@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from bench.costs import ROOT, Cost, Side, side
@@ -124,23 +123,11 @@ def main() -> None:
             for _ in range(options.rounds)
         ]
         _row("`tidemark show` without pandas (`light_process`), wall", shows)
-        _warm_up(measured, minutes)
         whole = _tick(measured, minutes)
         measured.tidemark("engine", "down")
         alone = _tick(measured, minutes)
         _row("warm Spark engine (`run_services`), wall", [(whole.wall, alone.wall)])
         _row("warm Spark engine (`run_services`), CPU", [(whole.cpu, alone.cpu)])
-
-
-def _warm_up(measured: Side, minutes: Iterator[int]) -> None:
-    """Compare the start of an engine and its first ticks, with warm-up and without."""
-    for value in ("on", "off"):
-        measured.tidemark("engine", "down")
-        one = replace(measured, variables={"TIDEMARK_ENGINE_WARM_UP": value})
-        spent = [one.tidemark("engine", "up").cpu]
-        spent += [_tick(one, minutes).cpu for _ in range(FIRST_TICKS)]
-        shown = ", ".join(f"{cost:.1f}" for cost in spent)
-        print_line(f"warm-up {value}: CPU seconds of the start and of its first ticks {shown}")
 
 
 if __name__ == "__main__":

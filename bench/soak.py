@@ -152,8 +152,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         disturbed, undisturbed = (Lake(Home.of(Path(folder) / name)) for name in ("kills", "calm"))
         try:
-            run_services.up(Settings(home=disturbed.home, engine_warm_up=False))
-            run_services.up(Settings(home=undisturbed.home, engine_warm_up=False))
+            run_services.up(Settings(home=disturbed.home))
+            run_services.up(Settings(home=undisturbed.home))
             differing = soak(disturbed, undisturbed, options.kills, options.seed, print_line)
         finally:
             run_services.down(disturbed.home)

@@ -108,7 +108,7 @@ def monitor(folder: Path) -> Iterator[Monitor]:
     folder.mkdir()
     home = Home.of(folder)
     try:
-        run_services.up(Settings(home=home, engine_warm_up=False))
+        run_services.up(Settings(home=home))
         yield Monitor(home)
     finally:
         with suppress(OSError):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kills]
 def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
     """The next tick starts its own Spark, which gives the same results as the engine so far."""
     home = Home.of(tmp_path / "home")
-    lake, engine = Lake(home), run_services.up(Settings(home=home, engine_warm_up=False))
+    lake, engine = Lake(home), run_services.up(Settings(home=home))
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     put(home, start, [Minute(at=0, impossible=True)])
     process = subprocess.Popen(

@@ -155,7 +155,6 @@ def test_a_variable_sets_its_field(monkeypatch, variable, field, text):
 @pytest.mark.parametrize(
     ("variable", "field"),
     [
-        ("TIDEMARK_ENGINE_WARM_UP", "engine_warm_up"),
         ("TIDEMARK_METRICS_NATIVE", "metrics_native"),
         ("TIDEMARK_METRICS_EXPORTER", "metrics_exporter"),
         ("TIDEMARK_METRICS_OWN", "metrics_own"),

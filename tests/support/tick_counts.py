@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from orchestration import in_process
-from tidemark.embedded.warm_up_ticks import SyntheticCluster
+from tests.support.synthetic_cluster import SyntheticCluster
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, floor_hour
 from tidemark.lake.landing import land

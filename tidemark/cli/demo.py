@@ -132,9 +132,6 @@ def demo(settings: Settings, version: str, port: int | None, board: int, report:
             raise CommandError(
                 f"port {number} on 127.0.0.1 is taken; stop what listens there or give {option}"
             )
-    # The warm-up of the engine would take the processor from the starting brokers, and the first
-    # numbers would be later than from a tick on a cold engine.
-    settings = settings.model_copy(update={"engine_warm_up": False})
     home = settings.home
     home.make()
     home.dagster.mkdir(exist_ok=True)
@@ -162,8 +159,7 @@ def _boot(
     """
     steps.begin(Step.BROKERS)
     log = home.dagster / ENGINE_LOG
-    environment = {**os.environ, "TIDEMARK_ENGINE_WARM_UP": "off"}
-    engine_up = processes["engine"] = start("tidemark", ["engine", "up"], log, environment)
+    engine_up = processes["engine"] = start("tidemark", ["engine", "up"], log, os.environ)
     cluster = LabCluster.up(
         home.path / "lab", version, brokers=2, port_base=port_base, report=steps.report
     )

@@ -247,9 +247,6 @@ class Settings(BaseSettings):
     driver_memory: MemorySize = _setting(
         DEFAULT_SPARK.driver_memory, "Memory of a Spark driver that Tidemark starts."
     )
-    engine_warm_up: bool = _setting(
-        True, "Whether a new engine warms itself by ticks on made-up snapshots."
-    )
     catalog_type: str = _setting(
         "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
     )

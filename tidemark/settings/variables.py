@@ -55,7 +55,6 @@ NAMES = tuple(
         "SPARK_JARS",
         "DRIVER_HOST",
         "DRIVER_MEMORY",
-        "ENGINE_WARM_UP",
         "CATALOG_TYPE",
         "CATALOG_URI",
         "CATALOG_CREDENTIAL",

@@ -1,20 +1,9 @@
-"""The ticks that warm up a new engine, on snapshots of a cluster that does not exist.
+"""A cluster that does not exist, whose snapshots fill every table that real ones may fill."""
 
-``python -m tidemark.embedded.warm_up_ticks HOME ROWS``; `tidemark.embedded.run_services` starts it,
-in a process like those of real ticks. The snapshots contain rows of every table that a snapshot of
-brokers may fill, so that the ticks on them plan every query that a real tick plans.
-"""
-
-import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from orchestration import in_process
-from tidemark.embedded.run_services import DONE
-from tidemark.lake.clocks import HOUR, floor_hour
-from tidemark.lake.landing import land
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.records import (
     Broker,
@@ -30,8 +19,6 @@ from tidemark.rocketmq.records import (
     Subscription,
     Topic,
 )
-from tidemark.settings.environment import Settings
-from tidemark.settings.variables import PREFIX
 
 CLUSTER = "synthetic"
 BROKERS = {"broker-a": "192.0.2.1:10911", "broker-b": "192.0.2.2:10911"}
@@ -57,14 +44,6 @@ class SyntheticCluster:
     start: datetime
     topics: int
     groups: int
-
-    @classmethod
-    def with_rows(cls, start: datetime, rows: int) -> "SyntheticCluster":
-        """Return a cluster whose snapshots hold at least that many rows of consumer offsets."""
-        topics = 4
-        while topics * topics * QUEUES * len(BROKERS) < rows:
-            topics += 1
-        return cls(start, topics, topics)
 
     def snapshot(self, number: int) -> Snapshot:
         """Return its snapshot of a minute, counted from 0; every second one is a deep snapshot."""
@@ -253,37 +232,3 @@ class SyntheticCluster:
 
     def _group_names(self) -> list[str]:
         return [f"group-{number}" for number in range(self.groups)]
-
-
-TICKS = 2
-"""Number of ticks. The second has a deep snapshot, for the queries on reports of clients."""
-
-
-def main() -> None:
-    """Tick in the home that the first argument names, on about as many rows as the second."""
-    path, rows = sys.argv[1:]
-    # No settings of the environment apply, so no broker gets a request and no person a
-    # notification.
-    for name in [name for name in os.environ if name.startswith((PREFIX, "DAGSTER_"))]:
-        del os.environ[name]
-    os.environ[f"{PREFIX}HOME"] = path
-    settings = Settings.read()
-    cluster = SyntheticCluster.with_rows(floor_hour(datetime.now(UTC)) - HOUR, int(rows))
-    for number in range(TICKS):
-        land(settings.home, cluster.snapshot(number))
-        in_process.tick(settings, collect=False)
-    _close_session()
-    (settings.home.path / DONE).touch()
-
-
-def _close_session() -> None:
-    """Release the resources of the session in the engine."""
-    from pyspark.sql.connect.session import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        session.stop()
-
-
-if __name__ == "__main__":
-    main()
