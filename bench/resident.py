@@ -3,7 +3,8 @@
 ``python -m bench.resident [--before CHECKOUT] [--minutes 30] [--groups 25 250]`` runs the engine,
 Dagster and the board on stand-in brokers, with a tick a minute and nobody watching. CHECKOUT is one
 of an earlier version with a ``.venv`` of its own; its deployment runs after this tree's. The first
-minutes, in which the engine compiles, are reported for themselves.
+minutes, in which the engine compiles, are reported for themselves. ``--idle`` leaves out engine and
+schedules: what is left is what runs beside ticks.
 """
 
 import argparse
@@ -118,8 +119,10 @@ class Meter:
 
 
 @contextmanager
-def deployment(checkout: Path, namesrv: str, folder: Path) -> Iterator[Path]:
-    """Run all that a machine needs; gives the home."""
+def deployment(
+    checkout: Path, namesrv: str, folder: Path, *, is_idle: bool = False
+) -> Iterator[Path]:
+    """Run all that a machine needs, or what runs beside ticks; gives the home."""
     home = folder / "home"
     home.mkdir()
     (home / "dagster").mkdir()
@@ -129,7 +132,7 @@ def deployment(checkout: Path, namesrv: str, folder: Path) -> Iterator[Path]:
         "TIDEMARK_HOME": str(home),
         "DAGSTER_HOME": str(home / "dagster"),
         "TIDEMARK_NAMESRV": namesrv,
-        "TIDEMARK_SCHEDULE": "on",
+        "TIDEMARK_SCHEDULE": "off" if is_idle else "on",
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PATH": f"{programs}:{os.environ['PATH']}",
     }
@@ -138,6 +141,9 @@ def deployment(checkout: Path, namesrv: str, folder: Path) -> Iterator[Path]:
     if not (checkout / "tidemark" / "cli" / "commands" / "dev.py").exists():
         dev = [str(programs / "dagster"), "dev", "-w", "workspace.yaml", "-p", pages]
     up = [str(programs / "tidemark"), "engine", "up"]
+    if is_idle:
+        workspace = ("-w", str(checkout / "workspace.yaml"))
+        up = [str(programs / "dagster"), "sensor", "start", "--start-all", *workspace]
     subprocess.run(up, cwd=checkout, env=environment, check=True, capture_output=True)
     with (folder / "log").open("wb") as log:
         running = [
@@ -162,13 +168,13 @@ def ticks(home: Path) -> int:
     )
 
 
-def measured(checkout: Path, groups: int, minutes: float) -> list[Use]:
+def measured(checkout: Path, groups: int, minutes: float, *, is_idle: bool) -> list[Use]:
     """Return the use of the first minutes, and of those after them."""
     large = Large(topics=groups, queues=8, groups=groups, topics_per_group=8)
     with (
         tempfile.TemporaryDirectory(prefix="tidemark-resident-") as folder,
         standin.serve(large, brokers=1) as namesrv,
-        deployment(checkout, namesrv, Path(folder)) as home,
+        deployment(checkout, namesrv, Path(folder), is_idle=is_idle) as home,
     ):
         meter = Meter(home)
         first = min(FIRST_MINUTES, minutes / 2)
@@ -187,17 +193,25 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--groups", type=int, nargs="+", default=[25, 250])
+    parser.add_argument("--idle", action="store_true", help="without engine and schedules")
     options = parser.parse_args()
     sides = {"now": ROOT}
     if options.before:
         sides["before"] = options.before.resolve()
+    section, title, what = "resident", "A deployment that runs", "a tick a minute"
+    if options.idle:
+        section, title, what = "resident idle", "What runs beside ticks", "no engine and no tick"
     texts = [
-        "## A deployment that runs",
-        "`python -m bench.resident --before CHECKOUT`: processor time a minute and memory of all "
-        f"processes on one machine, a tick a minute, nobody watching. {report.machine()}.",
+        f"## {title}",
+        f"`python -m bench.resident{' --idle' * options.idle} --before CHECKOUT`: processor time a "
+        f"minute and memory of all processes on one machine, {what}, nobody watching. "
+        f"{report.machine()}.",
     ]
     for groups in options.groups:
-        uses = {name: measured(path, groups, options.minutes) for name, path in sides.items()}
+        uses = {
+            name: measured(path, groups, options.minutes, is_idle=options.idle)
+            for name, path in sides.items()
+        }
         columns = [
             (f"{name}, {'first' if first else 'later'} {use.minutes:.0f} min", use)
             for name, both in uses.items()
@@ -212,7 +226,7 @@ def main() -> None:
         table = report.table(["part", *(name for name, _ in columns)], [*rows, ["all", *whole]])
         texts += [f"{groups * 64:,} group queues:", table]
         print_line(table)
-    report.write_section("resident", "\n\n".join(texts))
+    report.write_section(section, "\n\n".join(texts))
 
 
 if __name__ == "__main__":
