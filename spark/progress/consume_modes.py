@@ -13,9 +13,10 @@ from datetime import timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import Added, column
+from spark.columns import Added, column, with_new
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
 from tidemark.model.consumers import ConsumeMode
@@ -48,10 +49,12 @@ SIGN = "struct<at:timestamp,mode:string,both:boolean>"
 class Signs(Added):
     """Columns of `signs_of_modes`."""
 
-    signs = column(f"array<{SIGN}>", "all signs of the group on the topic, in order of time")
+    sign_now = column(SIGN, "the sign of this observation; NULL without one")
+    last_sign = column(SIGN, "the last sign that is remembered; NULL without one")
 
 
 def signs_of_modes(
+    read: DataFrame,
     clients: DataFrame,
     topics: DataFrame,
     broker_stats: DataFrame | None,
@@ -59,26 +62,28 @@ def signs_of_modes(
 ) -> DataFrame:
     """Return the consume modes that snapshots show by other signs than 402, over time.
 
-    A sign of POP outweighs one of pulling: members of both kinds share such a group.
+    A sign of POP outweighs one of pulling: members of both kinds share such a group. The sign of an
+    instant is searched once for all queues of a group on a topic, which have it in common.
 
     Args:
+        read: ``raw.consumer_offsets``.
         clients: ``raw.clients``.
         topics: ``raw.topics``.
         broker_stats: ``raw.broker_stats``; None where there are none.
         earlier: ``progress.queues`` of the previous observations; None where there are none.
 
     Returns:
-        One row per cluster, group and topic with a sign: `GROUP_TOPIC_HISTORY` and `Signs`.
+        One row per instant, cluster, group and topic of `read` with a sign: these and `Signs`.
     """
     signs = [_signs_of_members(clients), *_signs_of_retry_topics(topics)]
     if broker_stats is not None:
         counted = F.col("stats_name").isin(*names.POP_COUNTERS) & (F.col("sum") > 0)
-        signs.append(broker_stats.where(counted).select(*_GROUP_TOPIC, F.lit(POP).alias("mode")))
+        signs.append(broker_stats.where(counted).select(*GROUP_TOPIC_AT, F.lit(POP).alias("mode")))
     both = F.min("mode") != F.max("mode")
     shown = (
         reduce(DataFrame.unionByName, signs)
         .where(F.col("mode").isNotNull() & F.col("topic").isNotNull())
-        .groupBy(*_GROUP_TOPIC)
+        .groupBy(*GROUP_TOPIC_AT)
         .agg(_sign(F.col("observed_at"), F.min("mode"), both))
         .select(*GROUP_TOPIC_HISTORY, "sign")
     )
@@ -89,28 +94,30 @@ def signs_of_modes(
             _sign(F.col("consume_mode_at"), F.min("consume_mode"), F.lit(False))
         )
         shown = shown.unionByName(last.select(*GROUP_TOPIC_HISTORY, "sign"))
-    in_order = F.array_sort(F.collect_list("sign"))
-    return shown.groupBy(*GROUP_TOPIC_HISTORY).agg(*Signs.named(signs=in_order))
+    seen = shown.select(F.col("sign.at").alias("observed_at"), *GROUP_TOPIC_HISTORY, "sign")
+    until_now = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("observed_at")
+    last = F.max("sign").over(until_now)
+    remembered = F.expr(f"INTERVAL '{REMEMBERED // timedelta(hours=1)}' HOUR")
+    return (
+        seen.unionByName(read.select(*GROUP_TOPIC_AT).distinct(), allowMissingColumns=True)
+        .transform(with_new, last=last)
+        .where(F.col("sign").isNull() & (F.col("last.at") >= F.col("observed_at") - remembered))
+        .select(
+            *GROUP_TOPIC_AT,
+            *Signs.named(
+                sign_now=F.when(F.col("last.at") == F.col("observed_at"), F.col("last")),
+                last_sign=F.col("last"),
+            ),
+        )
+    )
 
 
-_GROUP_TOPIC = ("observed_at", *GROUP_TOPIC_HISTORY)
+GROUP_TOPIC_AT = ("observed_at", *GROUP_TOPIC_HISTORY)
 """A group on a topic at an instant."""
 
 
 def _sign(at: Column, mode: Column, both: Column) -> Column:
     return F.struct(at.alias("at"), mode.alias("mode"), both.alias("both")).alias("sign")
-
-
-def sign_at(signs: Column, now: Column) -> Column:
-    """Return the sign of an instant; NULL without one."""
-    return F.get(F.filter(signs, lambda sign: sign["at"] == now), F.lit(0))
-
-
-def last_sign(signs: Column, now: Column) -> Column:
-    """Return the last sign up to an instant, at most `REMEMBERED` old; NULL without one."""
-    oldest = now - F.expr(f"INTERVAL '{REMEMBERED // timedelta(hours=1)}' HOUR")
-    seen = F.filter(signs, lambda sign: (sign["at"] <= now) & (sign["at"] >= oldest))
-    return F.get(F.reverse(seen), F.lit(0))
 
 
 def consume_mode(

@@ -21,24 +21,21 @@ from spark.columns import (
     with_previous,
 )
 from spark.progress.consume_modes import (
+    GROUP_TOPIC_AT,
     POP,
-    SIGN,
     Signs,
     consume_kind,
     consume_mode,
     lag_is_bound,
-    last_sign,
     offsets_show_inflight,
     rates_by_kind,
     ready_offset,
-    sign_at,
     signs_of_modes,
 )
 from spark.progress.delay import Reading, learned_before, with_times
 from spark.progress.keys import (
     CONSUMED_QUEUE,
     GROUP_ID,
-    GROUP_TOPIC_HISTORY,
     QUEUE_ID,
     is_of_users,
 )
@@ -136,13 +133,6 @@ class Priorities(Added):
     ranked_queues = column("int", "how many queues of the broker consumers read")
 
 
-class Shown(Added):
-    """Signs of the consume mode."""
-
-    sign_now = column(SIGN, "the sign of this observation; NULL without one")
-    last_sign = column(SIGN, "the last sign that is remembered; NULL without one")
-
-
 WRITTEN_BASE, READ_BASE = "written_base", "read_base"
 """Bases of the rates of what is written and of what is read; see `spark.columns.with_base`."""
 
@@ -198,13 +188,18 @@ def queues(
     consumers = read.where(inside(window) & is_of_users(system_topics)).select(*_consumer_columns())
     beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
     reachable = consumers.join(small(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
+    now = raw.consumer_offsets.where(inside(window) & is_of_users(system_topics))
     signs = signs_of_modes(
-        raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats, earlier
+        now,
+        raw.clients.where(inside(window)),
+        raw.topics.where(inside(window)),
+        broker_stats,
+        earlier,
     )
     joined = (
         _with_queues(reachable, written, window, nearest)
         .join(small(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
-        .join(small(signs), on=list(GROUP_TOPIC_HISTORY), how="left")
+        .join(small(signs), on=list(GROUP_TOPIC_AT), how="left")
         .join(small(_orderly_groups(raw, window)), on=list(GROUP_ID), how="left")
         .join(
             small(_with_priorities(raw.topics.where(inside(window)))),
@@ -216,9 +211,10 @@ def queues(
     counted = (
         resolved(joined).transform(with_new, **_counts()).transform(with_new, **_more_counts())
     )
-    now = raw.consumer_offsets.where(inside(window) & is_of_users(system_topics))
     grown = steps(ends, timeline, now, window)
-    learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
+    learned = None
+    if earlier is not None:
+        learned = learned_before(with_source(by_queue(earlier), sources), window)
     timed = with_times(resolved(counted), grown, learned)
     rates = rates_by_kind(F.col("consume_kind"), _rates(settings.longest_gap))
     rated = with_new(resolved(timed), **rates)
@@ -240,28 +236,23 @@ def _with_consumption(rows: DataFrame) -> DataFrame:
     """Add the way in which messages are handed out, and the consumer's part of a `Reading`."""
     reported, skew_ms = F.col("reported_unconsumed_at"), F.col("clock_skew_ms")
     return (
-        Shown.to(
-            rows,
-            sign_now=sign_at(Signs.signs, F.col("observed_at")),
-            last_sign=last_sign(Signs.signs, F.col("observed_at")),
-        )
-        .transform(
+        rows.transform(
             with_new,
             first_unconsumed_at=without_skew(reported, skew_ms),
             consume_mode=consume_mode(
                 request_mode=F.col("request_mode"),
-                sign_now=Shown.sign_now,
-                last_sign=Shown.last_sign,
+                sign_now=Signs.sign_now,
+                last_sign=Signs.last_sign,
                 never_pops=BrokerFacts.never_pops,
             ),
-            consume_mode_at=Shown.last_sign["at"],
+            consume_mode_at=Signs.last_sign["at"],
         )
         .transform(
             with_new,
             consume_kind=consume_kind(
                 mode=F.col("consume_mode"),
                 request_mode=F.col("request_mode"),
-                sign_now=Shown.sign_now,
+                sign_now=Signs.sign_now,
                 offset_store=F.col("offset_store"),
                 topic=F.col("topic"),
                 is_orderly=GroupFacts.is_orderly,

@@ -12,7 +12,15 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import QUEUE, Added, column, with_new
-from spark.tuning import FEW_OFFSETS, KEY_HASH, inside, is_before, small, with_key_hash
+from spark.tuning import (
+    FEW_OFFSETS,
+    KEY_HASH,
+    by_queue,
+    inside,
+    is_before,
+    small,
+    with_key_hash,
+)
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
@@ -213,7 +221,7 @@ def steps(
     if history is None:
         return grown
     offsets = small(_offsets_to_date(queue_offsets, consumer_offsets, window))
-    return grown.unionByName(_steps_of_offsets(history, offsets))
+    return grown.unionByName(by_queue(_steps_of_offsets(history, offsets)))
 
 
 class OldOffsets(Added):
