@@ -46,7 +46,13 @@ except ImportError:
     from settings.home import Home
 start, home, groups, first, last = sys.argv[1:]
 past = Past(start=datetime.fromisoformat(start), topics=int(groups), groups=int(groups))
-past.put(Lake(Home.of(Path(home))), int(first), int(last))
+lake = Lake(Home.of(Path(home)))
+past.put(lake, int(first), int(last))
+try:
+    from tidemark.lake.retention import remember_observed_since
+    remember_observed_since(lake, past.instant(int(first)))
+except ImportError:
+    pass  # versions without the record take the hours that tables have
 """
 """Puts minutes into the raw tables of a home; each checkout does it with its own code."""
 

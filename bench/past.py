@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.lake.catalog import Lake
+from tidemark.lake.retention import remember_observed_since
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import raw
 
@@ -56,6 +57,7 @@ class Past:
         """Writes these minutes into the raw tables, as loading them would have."""
         for table, rows in self.rows(first, last):
             (lake.upsert if table is raw.SNAPSHOTS else lake.append)(table, rows)
+        remember_observed_since(lake, self.instant(first))
 
     def instant(self, minute: int) -> datetime:
         """When the snapshot of a minute began."""
