@@ -162,6 +162,11 @@ COLLECTOR = "-XX:+UseParallelGC"
 """The garbage collector: short pauses do not matter here, and Java's default keeps a core busy with
 marking. It is not set where the environment sets one, because Java refuses to start with two."""
 
+YOUNG = "-XX:MaxNewSize=192m"
+"""The largest young generation. By default it grows to 700 MB and stays. After one tick of 1,600
+group queues an engine had 1.29 GB, and 0.84 with this and fewer arenas of malloc, for the same
+processor time. It is not set where the environment chooses."""
+
 JAVA_OPTION_VARIABLES = (
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
@@ -204,7 +209,11 @@ def java_options(environment: Mapping[str, str]) -> list[str]:
     options = " ".join(environment.get(name, "") for name in JAVA_OPTION_VARIABLES)
     chosen = [
         option
-        for option, choice in ((COLLECTOR, r"-XX:\+Use\w+GC\b"), (COMPILER, "-XX:Tier"))
+        for option, choice in (
+            (COLLECTOR, r"-XX:\+Use\w+GC\b"),
+            (COMPILER, "-XX:Tier"),
+            (YOUNG, r"-Xmn|-XX:(Max)?NewSize"),
+        )
         if not re.search(choice, options)
     ]
     return [*JAVA_OPTIONS, *chosen]

@@ -184,6 +184,7 @@ def foreground(
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--name", "tidemark-engine", "spark-internal"]
     environment = {
+        "MALLOC_ARENA_MAX": "2",  # else each of fifty threads may keep memory of its own
         **{k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
         "PYSPARK_PYTHON": sys.executable,
         **password_file(home, catalog),

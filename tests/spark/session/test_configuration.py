@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.session.configuration import COLLECTOR, COMPILER, driver_config, java_options
+from spark.session.configuration import COLLECTOR, COMPILER, YOUNG, driver_config, java_options
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.settings.home import Home
 from tidemark.settings.sections import SparkSettings
@@ -41,3 +41,15 @@ def test_executors_elsewhere_are_sent_to_the_address_of_the_settings(tmp_path):
     settings = SparkSettings(master="spark://a:7077", driver_host="engine.example")
     config = driver_config(CatalogConfig.of(Home.of(tmp_path)), settings)
     assert config["spark.driver.host"] == "engine.example"
+
+
+@pytest.mark.parametrize(
+    ("environment", "chosen"),
+    [
+        ({}, True),
+        ({"JAVA_TOOL_OPTIONS": "-Xmn1g"}, False),
+        ({"_JAVA_OPTIONS": "-XX:NewSize=1g"}, False),
+    ],
+)
+def test_young_generation_is_that_of_the_environment(environment, chosen):
+    assert (YOUNG in java_options(environment)) == chosen
