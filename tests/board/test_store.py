@@ -1,6 +1,7 @@
 """The rows in memory: read again when a table changes, kept when it cannot be read."""
 
 import sqlite3
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_while_nobody_reads_nothing_is_read_and_the_next_request_waits(
     with TestClient(application(store), base_url="http://127.0.0.1:8080") as client:
         before = client.get("/api/v1/clusters").json()["items"][0]["observed_at"]
         reads = store.checked_at
-        at = store.kept.at[CLUSTER] + timedelta(minutes=1)
+        at = store.newest.at[CLUSTER] + timedelta(minutes=1)
         board_home.add_snapshot(filled, at, [group("billing", lag=7)])
         time.sleep(0.2)
         assert store.checked_at == reads, "nobody has requested anything"
@@ -201,3 +202,24 @@ def test_while_nobody_reads_nothing_is_read_and_the_next_request_waits(
         assert [
             line for line in lines if 'consumer_group="billing"' in line and line.endswith(" 7")
         ]
+
+
+def test_slow_tables_hold_up_the_first_request_after_a_quiet_time_for_a_bounded_time(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(stores, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "FIRST_READ_SECONDS", 0.2)
+    store, goes_on = Store(filled), threading.Event()
+    with TestClient(application(store), base_url="http://127.0.0.1:8080") as client:
+        before = client.get("/api/v1/clusters").json()["items"]
+        monkeypatch.setattr(store, "refresh", lambda: goes_on.wait(20))
+        time.sleep(0.1)
+        try:
+            began = time.monotonic()
+            assert client.get("/api/v1/clusters").json()["items"] == before
+            assert client.get("/readyz").status_code in {200, 503}
+            assert client.get("/healthz").status_code == 200
+            assert time.monotonic() - began < 10, "none of them waits until the tables respond"
+        finally:
+            goes_on.set()

@@ -19,8 +19,9 @@ defs().get_repository_def().load_all_definitions()
 changed = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
 silenced = [kind for _, _, kind, _, _ in warnings.filters if kind is BetaWarning]
 of_dagster = logging.getLogger("dagster._core.execution.plan.active").level
-# Its import takes half of the time, and every step of a project that mounts Tidemark loads this.
-heavy = [name for name in ("great_expectations", "scipy") if name in sys.modules]
+# The first takes half of the time, and every step of a project that mounts Tidemark loads this.
+# DuckDB prints lines about leaks at the end of each process that is forked after its import.
+heavy = [name for name in ("great_expectations", "scipy", "duckdb") if name in sys.modules]
 print(json.dumps([sorted(changed), len(silenced), of_dagster, heavy]))
 """
 

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from pyiceberg.expressions import IsNull
 
@@ -20,7 +19,6 @@ from tidemark.lake.bounds import Bound, bound_in_sql, columns_with_marks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Week, Window
 from tidemark.lake.damaged_files import damaged
-from tidemark.lake.query import ISOLATED
 from tidemark.lake.schema import DOUBLE, STRING, TIMESTAMP, any_of, not_before
 from tidemark.lake.tables import progress
 from tidemark.lake.tables.alerting import INCIDENTS
@@ -309,6 +307,12 @@ def _subject(row: dict[str, Any]) -> tuple[str, str, str]:
 
 def _by_health(lake: Lake, window: Window, spoken: pa.Table) -> list[dict[str, Any]]:
     """Return one row a group, topic and state; the rows of the week are streamed."""
+    # Definitions load this module. A process that forks must not have imported DuckDB, which would
+    # report leaks at the end of each fork.
+    import duckdb
+
+    from tidemark.lake.query import ISOLATED
+
     key = ("cluster", "observed_at", "consumer_group", "topic", "health", "complete")
     columns = tuple(dict.fromkeys((*key, *columns_with_marks((_DELAY,)))))
     with lake.scanned(progress.GROUPS, window, selected_fields=columns) as scan:

@@ -51,6 +51,7 @@ from tidemark.board.metrics.endpoint import Exports
 from tidemark.board.metrics.feed import MetricsKeeper
 from tidemark.board.metrics.otlp import OtlpExporter
 from tidemark.board.middleware import (
+    AwakeMiddleware,
     HeadMiddleware,
     Limits,
     LimitsMiddleware,
@@ -98,9 +99,8 @@ async def changes(request: Request, store: TheStore) -> StreamingResponse:
 
     async def events() -> AsyncIterator[str]:
         seen, checks = -1, 0
-        await run_in_threadpool(store.watch)  # it may read the tables
         while not await request.is_disconnected():
-            store.watch()
+            store.note_request()
             if store.changes != seen:
                 seen = store.changes
                 yield f"data: {seen}\n\n"
@@ -257,6 +257,7 @@ def application(
     live = LiveSnapshots(store.lake.shared.state, configured)
     app.state.views = Views(store, owners, live, Diagnoses(live))
     app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(AwakeMiddleware, store=store)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
     app.add_middleware(HeadMiddleware)

@@ -1,4 +1,4 @@
-"""Middleware of the board: HEAD requests, encoded segments of paths, limits, refusals."""
+"""Middleware of the board: HEAD requests, encoded segments, limits, refusals, quiet times."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemark.board.responses import problem, strict_headers
+from tidemark.board.store import Store
 
 
 class HeadMiddleware:
@@ -117,6 +119,27 @@ class RefusalsMiddleware:
         access = f"{scope['method'][:10]} {part_of_board(scope['path'], self._parts)}"
         author = person.name if person else address or "unknown address"
         self._count_refusal(author, access, status, datetime.now(UTC))
+
+
+class AwakeMiddleware:
+    """Lets the tables be followed while there are requests.
+
+    The first request after a quiet time waits for them, and holds up no other one.
+    """
+
+    WITHOUT_TABLES = ("/healthz", "/static/")
+
+    def __init__(self, app: ASGIApp, store: Store) -> None:
+        self.app, self.store = app, store
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Note a request, and let it wait where the tables are not followed."""
+        if scope["type"] == "http" and not scope["path"].startswith(self.WITHOUT_TABLES):
+            if self.store.is_awake:
+                self.store.note_request()
+            else:
+                await run_in_threadpool(self.store.watch)
+        await self.app(scope, receive, send)
 
 
 SLASH = "\uf8ff"

@@ -41,7 +41,7 @@ SHOWN_SECONDS = 300.0
 """Seconds for which trends of a list are read at every snapshot after a page has shown them."""
 
 FIRST_READ_SECONDS = 20.0
-"""Longest wait of a request for the first rows after the start."""
+"""Longest wait of a request for the first rows, after the start or after `WATCHED_SECONDS`."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,24 +91,32 @@ class Store:
         self._changed = threading.Condition()
         self._reading = threading.Lock()
         self._watched_at = time.monotonic()
-        self._waking = threading.Lock()
         self._watched = threading.Event()
+        self._is_awake = threading.Event()
+        self._is_awake.set()
 
     @property
     def is_watched(self) -> bool:
         """Whether there was a request within `WATCHED_SECONDS`."""
         return time.monotonic() - self._watched_at < WATCHED_SECONDS
 
+    @property
+    def is_awake(self) -> bool:
+        """Whether the rows are followed, or those of a quiet time were read since."""
+        return self._is_awake.is_set()
+
     def watch(self) -> None:
-        """Note a request: changes are read from now on; where they were not, at once."""
-        if not self.is_watched:
-            # Requests that come together wait for one read.
-            with self._waking:
-                if not self.is_watched:
-                    self.refresh()
-                    self._watched_at = time.monotonic()
-                    self._watched.set()
+        """Note a request, and wait until the rows are followed again.
+
+        Slow tables hold it up for `FIRST_READ_SECONDS` at most. Then it gets the rows there are.
+        """
+        self.note_request()
+        self._is_awake.wait(FIRST_READ_SECONDS)
+
+    def note_request(self) -> None:
+        """Let changes be read from now on, without waiting."""
         self._watched_at = time.monotonic()
+        self._watched.set()
 
     @property
     def was_read(self) -> bool:
@@ -117,14 +125,7 @@ class Store:
 
     @property
     def newest(self) -> Newest:
-        """The newest rows, for a request; right after the start it waits for them."""
-        self._was_read.wait(FIRST_READ_SECONDS)
-        self.watch()
-        return self._newest
-
-    @property
-    def kept(self) -> Newest:
-        """The rows in memory, for what nobody has requested; right after the start as above."""
+        """The newest rows; right after the start it waits for them."""
         self._was_read.wait(FIRST_READ_SECONDS)
         return self._newest
 
@@ -239,7 +240,10 @@ class Store:
             while not ended.wait(CHECK_SECONDS):
                 self._watched.clear()  # before the check, so that no request is missed
                 if not self.is_watched and not ended.is_set():
+                    self._is_awake.clear()
                     self._watched.wait()
+                    self.refresh()
+                    self._is_awake.set()
                 elif self.problem is not None or changing.is_to_be_read(self._present()):
                     self.refresh()
 

@@ -1,6 +1,5 @@
 """Dagster's processes on one machine: code server, daemon, and pages behind their guard."""
 
-import atexit
 import ctypes
 import gc
 import importlib
@@ -136,7 +135,6 @@ class DagsterProcesses:
         read_migrations()
         # A garbage collection that visited imported objects would copy their pages.
         gc.freeze()
-        atexit.register(gc.unfreeze)  # DuckDB reports what the last one does not find
         self._fork("code-server", dagster, "api", "grpc", *_DEFINITIONS, "-p", str(code))
         until = time.monotonic() + CODE_SERVER_SECONDS
         while not is_taken(code):

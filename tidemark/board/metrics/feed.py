@@ -250,7 +250,7 @@ class MetricsKeeper:
     def _make(self) -> None:
         self._made_of = self._store.changes
         try:
-            self._feed.refresh(self._store.kept)
+            self._feed.refresh(self._store.newest)
         # Whatever the error of the tables is, the server keeps the metrics that it has.
         except Exception as error:
             _log.warning("metrics cannot be refreshed: %s", one_line(error))
