@@ -4,6 +4,7 @@ Deep snapshots request what members and counters report. Between two of them suc
 in the tables, because it is not known of that instant. A page shows the last one with its age.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,14 @@ import pyarrow.compute as pc
 
 from tidemark.board.newest import GROUP_REACH
 from tidemark.board.views import Shown, View
+from tidemark.host.failures import DamagedError, one_line
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
+
+_log = logging.getLogger(__name__)
 
 REPORTED = ("inflight", "inflight_source", "available", "ready_delay_ms", "ack_tps")
 """Columns of ``progress.groups`` that depend on what members or counters report."""
@@ -75,10 +79,8 @@ def with_last_known_of_brokers(
     Args:
         view: the tables as the person sees them.
         rows: what is shown.
-        brokers: rows of ``raw.brokers`` among these.
-
-    Raises:
-        DamagedError: a file of a table is missing or damaged.
+        brokers: rows of ``raw.brokers`` among these. Where those before them cannot be read, a
+            number that is not known now has no last one.
     """
     completed: list[dict[str, Any]] = []
     for cluster in sorted({row["cluster"] for row in brokers}):
@@ -86,7 +88,12 @@ def with_last_known_of_brokers(
         window = Window(rows.at[cluster] - GROUP_REACH, rows.at[cluster])
         key = ("broker", "address")
         columns = (*key, raw.BROKERS.instant, *REPORTED_OF_BROKERS)
-        earlier = view.rows_between(raw.BROKERS, window, {"cluster": cluster}, columns)
+        try:
+            earlier = view.rows_between(raw.BROKERS, window, {"cluster": cluster}, columns)
+        # Brokers as they are now are better than none.
+        except DamagedError as error:
+            _log.warning("last known numbers of brokers cannot be read: %s", one_line(error))
+            earlier = raw.BROKERS.arrow_schema().empty_table()
         completed += _completed(own, earlier, raw.BROKERS, key, REPORTED_OF_BROKERS)
     return completed
 
