@@ -79,6 +79,16 @@ def test_the_overview_marks_what_nobody_was_notified_of(
     assert f'<p class="big">{counted}</p>' in text
 
 
+@pytest.mark.parametrize(("unknown", "figure"), [(0, "1"), (2, "≥ 1")])
+def test_groups_of_unknown_health_may_be_in_trouble(lake: Lake, unknown: int, figure: str) -> None:
+    rows = [group("late", health="STALLED"), group("well", health="OK")]
+    rows += [group(f"dark-{number}", health="UNKNOWN", lag=None) for number in range(unknown)]
+    add_snapshot(lake, board_home.now(), rows)
+    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
+        text = client.get("/", headers=HTML).text
+    assert f'<p class="big">{figure}<small> of {2 + unknown} groups on topics in trouble' in text
+
+
 def test_unknown_is_a_dash(reader: TestClient) -> None:
     text = reader.get("/groups?q=audit", headers=HTML).text
     row = re.search(r"<tr><th.*?</tr>", text, re.DOTALL)

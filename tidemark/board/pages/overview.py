@@ -11,8 +11,11 @@ from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
+from tidemark.lake.bounds import Bound, marked
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
+from tidemark.model.health import TROUBLE as CERTAIN
+from tidemark.model.health import Health
 from tidemark.rocketmq.records import LeftOut
 
 router = APIRouter(include_in_schema=False)
@@ -41,7 +44,10 @@ def overview(page: ThePage) -> Response:
         unreachable=unreachable,
         health_counts=[(state, counted[state]) for state in WORST_FIRST if counted[state]],
         total=groups.num_rows,
-        in_trouble=sum(counted[state] for state in TROUBLE),
+        in_trouble=marked(
+            f"{sum(counted[state] for state in CERTAIN):,}",
+            Bound.LOWER if counted[Health.UNKNOWN] else None,
+        ),
         incidents=incidents,
         listed=listed(page, incidents[:INCIDENTS]),
         worst=_worst(page),
