@@ -20,6 +20,7 @@ from typing import Protocol
 import psutil
 
 from tidemark.cli.errors import CommandError
+from tidemark.host.processes import become
 from tidemark.lab.layout import free_port_base
 from tidemark.settings.home import Home
 
@@ -179,16 +180,10 @@ class DagsterProcesses:
         """Make this forked process one that a command of that name might have started."""
         with suppress(AttributeError):  # only Linux has it; `ps` and the tests show the name
             ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
-        # Ctrl-C is for the supervisor, which stops things in order.
-        os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # A session of its own: Ctrl-C is for the supervisor, which stops things in order.
         with Path(os.devnull).open("rb") as nothing, self.log(name).open("ab") as output:
-            for number, stream in enumerate((nothing, output, output)):
-                os.dup2(stream.fileno(), number)
-        os.chdir(self.home.path)
-        os.environ.clear()
-        os.environ.update({**self.environment, **CHECKS})
+            streams = (nothing.fileno(), output.fileno(), output.fileno())
+            become(streams, self.home.path, {**self.environment, **CHECKS})
 
     def log(self, name: str) -> Path:
         """Return the file that a process writes its output to."""

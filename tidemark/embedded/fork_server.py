@@ -9,12 +9,12 @@ import selectors
 import signal
 import socket
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tidemark.embedded import forking
+from tidemark.host.processes import become
 
 PRELOADED = (
     "apprise",
@@ -126,20 +126,13 @@ class _Server:
     def _become_run(self, client: socket.socket, streams: list[int], request: Any) -> None:
         # Without its server a run would continue unseen by its client.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        become(streams, Path(request["folder"]), request["environment"])
         for key in list(self._selector.get_map().values()):
             _close(key.fileobj)
         self._selector.close()
         client.close()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
+        for stream in streams:
             os.close(stream)
-        os.chdir(request["folder"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        time.tzset()
 
     def _watch(self, pid: int, client: socket.socket, *, detached: bool) -> None:
         ended = os.pidfd_open(pid)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import make_url
@@ -84,65 +84,51 @@ def _file_of(address: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-@contextmanager
-def _transaction(address: str) -> Iterator[Connection]:
-    with kept_engine(address).begin() as connection:
-        yield connection
+class _OnKeptConnections:
+    """A storage of Dagster in a file, on kept connections; Dagster's class is the next base."""
 
-
-class RunStorage(SqliteRunStorage):
-    """Dagster's storage of runs and of the signs of life of its daemons."""
+    database: ClassVar[str]
 
     @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Any) -> Self:
+    def from_config_value(cls: Any, inst_data: Any, config_value: Any) -> Any:
         """As `dagster.yaml` has it."""
         return cls.from_local(inst_data=inst_data, **config_value)
 
     @classmethod
-    def from_local(cls, base_dir: str, inst_data: Any = None) -> Self:
-        """Open the storage in a folder; its tables are looked for once in a process."""
-        address = create_db_conn_string(base_dir, "runs")
+    def from_local(cls: Any, base_dir: str, inst_data: Any = None) -> Any:
+        """Open the storage in a folder; a process searches for its tables once."""
+        address = create_db_conn_string(base_dir, cls.database)
         if _is_prepared(address):
             return cls(address, inst_data)
-        return super().from_local(base_dir, inst_data)
+        of_dagster: Any = super()
+        return of_dagster.from_local(base_dir, inst_data)
 
     @contextmanager
-    def connect(self) -> Iterator[Connection]:
+    def connect(self: Any) -> Iterator[Connection]:
         """Return a connection in a transaction."""
-        with _transaction(self._conn_string) as connection:
+        with kept_engine(self._conn_string).begin() as connection:
             yield connection
 
 
-class ScheduleStorage(SqliteScheduleStorage):
+class RunStorage(_OnKeptConnections, SqliteRunStorage):
+    """Dagster's storage of runs and of the signs of life of its daemons."""
+
+    database = "runs"
+
+
+class ScheduleStorage(_OnKeptConnections, SqliteScheduleStorage):
     """Dagster's storage of the states and evaluations of schedules and sensors.
 
     Dagster's own searches for a table and an index of older versions before each statement.
     """
+
+    database = "schedules"
 
     def __init__(self, conn_string: str, inst_data: Any = None) -> None:
         """Know the address of the database."""
         super().__init__(conn_string, inst_data)
         self._built: set[str] = set()
         self._has_instigators = False
-
-    @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Any) -> SqliteScheduleStorage:
-        """As `dagster.yaml` has it."""
-        return cls.from_local(inst_data=inst_data, **config_value)
-
-    @classmethod
-    def from_local(cls, base_dir: str, inst_data: Any = None) -> SqliteScheduleStorage:
-        """Open the storage in a folder; its tables are looked for once in a process."""
-        address = create_db_conn_string(base_dir, "schedules")
-        if _is_prepared(address):
-            return cls(address, inst_data)
-        return super().from_local(base_dir, inst_data)
-
-    @contextmanager
-    def connect(self) -> Iterator[Connection]:
-        """Return a connection in a transaction."""
-        with _transaction(self._conn_string) as connection:
-            yield connection
 
     def has_instigators_table(self) -> bool:
         """Whether states have their own table; one that was found stays."""

@@ -6,9 +6,11 @@ The module uses nothing of Tidemark, so that the lab may use it too.
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +34,25 @@ def java_version(path: str) -> int | None:
     # `openjdk version "17.0.15"`, `javac 17.0.15`, and `"1.8.0_292"` before Java 9.
     version = re.search(r'(?:version "|javac )(?:1\.)?(\d+)', done.stdout + done.stderr)
     return int(version[1]) if version else None
+
+
+def become(streams: Sequence[int], folder: Path, environment: Mapping[str, str]) -> None:
+    """Make this forked process what a command in a session of its own would be.
+
+    Args:
+        streams: standard input, output and error; copies of these are made.
+        folder: the working folder.
+        environment: all its variables.
+    """
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
 
 
 SAME_START_SECONDS = 2.0
