@@ -95,7 +95,7 @@ def _again(item: Side, first: int, hours: int) -> Spent:
     of_engine = _of_process(engine) - process
     after = _of_threads(engine)
     parts = {name: max(after[name] - threads[name], 0.0) for name in after}
-    # Those of threads that ended meanwhile are among the others.
+    # Threads that ended meanwhile are counted among the others.
     parts[OTHER_THREADS] = of_engine - sum(parts.values()) + parts.get(OTHER_THREADS, 0.0)
     parts[OTHERS] = total - of_engine
     return Spent(

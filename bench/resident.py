@@ -110,7 +110,7 @@ class Meter:
     def _part_of(self, process: psutil.Process) -> str | None:
         if process.environ().get("TIDEMARK_HOME") != self._home:
             return None
-        # What `tidemark dev` forks has its command, and names of its own.
+        # A process that `tidemark dev` forked has its command line, and a name of its own.
         command = " ".join([*process.cmdline(), NAMES.get(process.name(), "")])
         for part, texts in PARTS.items():
             if any(text in command for text in texts):

@@ -31,7 +31,7 @@ CONFIG = {
     "sendMessageThreadPoolNums": "1",
     "sendThreadPoolQueueCapacity": "1",
 }
-"""Of two sends at once a broker takes one, and it stores small messages only."""
+"""The broker takes one of two sends at once, and it stores small messages only."""
 
 
 @pytest.fixture(scope="module")

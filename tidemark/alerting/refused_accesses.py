@@ -72,7 +72,7 @@ class Refusals:
 
     @property
     def key(self) -> _Key:
-        """What one row counts."""
+        """The refusals of one row have this key in common."""
         return floor_hour(self.at), self.author, self.access, self.status
 
     @property

@@ -74,8 +74,8 @@ def part_of_board(path: str, parts: Container[str]) -> str:
 class RefusalsMiddleware:
     """Sends a refusal after a moment, so clients that repeat refused requests cost little.
 
-    It counts them, too: who, on which part of the board. A request without credentials that is told
-    to log in is no refusal: browsers begin so.
+    It counts them, too: who, on which part of the board. A request without credentials whose
+    response demands a login is no refusal: browsers begin so.
     """
 
     def __init__(self, app: ASGIApp, count: Count, parts: Container[str]) -> None:

@@ -72,7 +72,7 @@ async def read_lite_topic(client: RemotingClient, endpoint: str, topic: str) -> 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class LiteNumbers:
-    """What a broker holds for lite topics, counted on its own.
+    """Counts of a broker about its lite topics, in one response.
 
     Attributes:
         light_queues: queues of lite topics, and other light queues.
