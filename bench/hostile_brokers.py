@@ -7,7 +7,6 @@
 
 import argparse
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -118,11 +117,8 @@ def _collected(
     (home / "clusters.yaml").write_text(f"clusters:\n{clusters}")
     environment = {key: text for key, text in os.environ.items() if "TIDEMARK_" not in key}
     environment |= {"TIDEMARK_HOME": str(home), "PYTHONPATH": str(checkout)}
-    command = [sys.executable, "-c", COLLECT, "collect", "--every", f"{EVERY:g}s"]
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-
+    command = ["prlimit", f"--nofile={descriptors}", sys.executable, "-c", COLLECT]
+    command += ["collect", "--every", f"{EVERY:g}s"]
     process = subprocess.Popen(
         command,
         cwd=checkout,
@@ -130,7 +126,6 @@ def _collected(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=limited,
     )
     cost = Cost()
     readers = [

@@ -13,7 +13,6 @@ import http.client
 import itertools
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -152,16 +151,13 @@ class Board:
         """Serve it with some settings."""
         port = free_port_base()
         command = "from tidemark.cli.main import main; main()"
-        limit = (files, files)
+        limited = ["prlimit", f"--nofile={files}"] if files else []
         with subprocess.Popen(
-            [sys.executable, "-c", command, "serve", "--port", str(port)],
+            [*limited, sys.executable, "-c", command, "serve", "--port", str(port)],
             cwd=self.checkout,
             env=self.environment
             | {f"TIDEMARK_{name}": text for name, text in (settings or {}).items()},
             stderr=subprocess.DEVNULL,
-            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
-            if files
-            else None,
         ) as process:
             try:
                 served = Served(f"127.0.0.1:{port}", psutil.Process(process.pid))

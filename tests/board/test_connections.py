@@ -1,6 +1,5 @@
 """Connections of clients that send nothing, too slowly or too much, on a board that listens."""
 
-import resource
 import select
 import socket
 import subprocess
@@ -173,11 +172,9 @@ def test_a_large_head_is_refused(store: Store) -> None:
 
 def test_the_command_survives_more_connections_than_it_may_open_files(shown: Lake) -> None:
     port = free_port_base()
-    command = [str(Path(sys.executable).parent / "tidemark"), "--home", str(shown.home.path),
-               "serve", "--port", str(port)]  # fmt: skip
-    process = subprocess.Popen(
-        command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-    )
+    command = ["prlimit", "--nofile=256", str(Path(sys.executable).parent / "tidemark"),
+               "--home", str(shown.home.path), "serve", "--port", str(port)]  # fmt: skip
+    process = subprocess.Popen(command)
     address = f"127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 2 * SECONDS

@@ -7,7 +7,6 @@ which nobody sees with short texts. So every route gets texts far longer than th
 import asyncio
 import gc
 import json
-import resource
 import subprocess
 import sys
 import threading
@@ -31,11 +30,10 @@ from tidemark.lake.catalog import Lake
 def test_no_expression_takes_the_square_of_a_text() -> None:
     """The patterns read requests and globs, text of brokers, clients and files, and errors."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.hostile_patterns"],
+        ["prlimit", "--cpu=120", sys.executable, "-m", "tests.support.hostile_patterns"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (120, 120)),
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr[-2000:] or f"it does not end: {lines[-1]}"
@@ -128,12 +126,12 @@ CPU_SECONDS = 10.0
 
 
 def test_work_grows_with_the_length_of_a_request_and_not_faster(shown: Lake) -> None:
+    command = [sys.executable, "-m", "tests.support.hostile_requests", str(shown.home.path)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.hostile_requests", str(shown.home.path)],
+        ["prlimit", "--cpu=300", *command],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (300, 300)),
     )
     assert done.returncode == 0, done.stderr[-2000:] or f"ended by signal {-done.returncode}"
     count, longest = done.stdout.split()

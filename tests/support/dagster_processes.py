@@ -46,14 +46,14 @@ def process(
     """Run a command of this environment beside its log; it is interrupted at the end."""
     with log.open("wb") as output:
         started = subprocess.Popen(
-            [str(Path(sys.executable).with_name(arguments[0])), *arguments[1:]],
+            # As a container's main process has it; a shell's background job ignores it.
+            ["env", "--default-signal=INT",
+             str(Path(sys.executable).with_name(arguments[0])), *arguments[1:]],
             cwd=log.parent,
             env=dict(env),
             stdout=output,
             stderr=output,
-            # As a container's main process has it; a shell's background job ignores it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        )  # fmt: skip
     try:
         yield started
     finally:

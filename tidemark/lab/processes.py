@@ -1,8 +1,8 @@
 """Processes that are known by id and start time, so that a reused id is never signalled."""
 
 import math
+import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,8 +20,14 @@ _AT_REST = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 FREEZE_SECONDS = 10.0
 """Longest time for a process to stop: it takes milliseconds, unless it waits for a disk."""
 
+_TAKEN = (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that a process handles by default, also where its parent ignores them.
+
+Python ignores the last two. A process that a shell starts in the background ignores SIGINT;
+Dagster's code then ignores SIGTERM too."""
+
 # Kept so that the end of a child is collected: otherwise it stays behind as a zombie.
-_children: dict[int, subprocess.Popen[bytes]] = {}
+_children: set[int] = set()
 
 
 class Process(BaseModel, frozen=True):
@@ -38,10 +44,11 @@ class Process(BaseModel, frozen=True):
     def find(self) -> psutil.Process | None:
         """Return the running process; None when it ended, also where another has its id now."""
         process = find(self.pid, self.started_at)
-        child = _children.get(self.pid)
-        if child is not None and child.poll() is not None:
-            del _children[self.pid]
-            return None
+        if self.pid in _children:
+            with suppress(ChildProcessError):  # another thread collects it, or the parent of a fork
+                if os.waitpid(self.pid, os.WNOHANG) != (0, 0):
+                    _children.discard(self.pid)
+                    return None
         return process
 
     def send(self, number: signal.Signals) -> bool:
@@ -79,31 +86,24 @@ def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Proc
         log: where its output is appended.
         environment: the whole environment of the process.
     """
-    with log.open("ab") as output:
-        child = subprocess.Popen(
+    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+        streams = (nothing.fileno(), output.fileno(), output.fileno())
+        pid = os.posix_spawnp(
+            command[0],
             command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=dict(environment),
-            start_new_session=True,
-            preexec_fn=_take_terminations,
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)
+            ],
+            setsid=True,
+            setsigdef=_TAKEN,
         )
-    _children[child.pid] = child
+    _children.add(pid)
     try:
-        return Process(pid=child.pid, started_at=start_of(child.pid))
+        return Process(pid=pid, started_at=start_of(pid))
     except BaseException:
-        child.kill()
+        os.kill(pid, signal.SIGKILL)
         raise
-
-
-def _take_terminations() -> None:
-    """Handle SIGTERM by default, also where the parent process ignores it.
-
-    A process that a shell starts in the background ignores SIGINT. Dagster's code then ignores
-    SIGTERM too, and so do its children.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
