@@ -8,7 +8,7 @@ import pytest
 
 from bench import standin
 from tests.support.homes import run
-from tidemark.cli.commands.lag import NO_GROUPS, SHOWN, _worth_showing
+from tidemark.cli.commands.lag import NO_GROUPS, ONLY_HIDDEN, SHOWN, _legend, _worth_showing
 from tidemark.cli.output import duration, table_text
 from tidemark.lab.large import Large
 from tidemark.live.lag import group_rows
@@ -80,7 +80,10 @@ def test_a_topic_of_the_group_itself_is_shown_when_it_holds_something(topic, is_
     taken = snapshot((10, 10, NOW))
     for row in (*taken.queue_offsets, *taken.consumer_offsets):
         row.topic = topic
-    assert len(_worth_showing(group_rows(taken), False)) == is_shown
+    rows = group_rows(taken)
+    shown = _worth_showing(rows, False)
+    assert len(shown) == is_shown
+    assert _legend(rows, shown) == ("" if is_shown else ONLY_HIDDEN)
     taken.consumer_offsets[0].consumer_offset = 9
     assert len(_worth_showing(group_rows(taken), False)) == 1
 

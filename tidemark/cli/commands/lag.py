@@ -43,6 +43,8 @@ EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
 
 NO_GROUPS = "no consumer group that is connected or has committed an offset was found"
 
+ONLY_HIDDEN = "groups read only retry topics, and none has a known lag there; --all shows them"
+
 LOWER, ESTIMATED = Bound.LOWER.mark, "~"
 
 LEGEND = {LOWER: f"{LOWER} at least", ESTIMATED: f"{ESTIMATED} estimated"}
@@ -158,9 +160,9 @@ def _columns(rows: Rows) -> Sequence[str]:
 
 
 def _legend(rows: Rows, shown: Rows) -> str:
-    """Explain the marks of delays and lags that are not exact, or that there is no group."""
-    if not rows:
-        return NO_GROUPS
+    """Explain the marks of delays and lags that are not exact, or why there is no row."""
+    if not shown:
+        return ONLY_HIDDEN if rows else NO_GROUPS
     bounds = {bound_of(name, row) for row in shown for name in _columns(shown)}
     marks = {bound.mark for bound in bounds if bound}
     marks |= {str(row["delay_ms"])[:1] for row in shown} & {ESTIMATED}
