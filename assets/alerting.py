@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from assets.metadata import described, key_of, written
+from assets.metadata import described, written
 from assets.resources import CollectorResource, RulesResource
 from assets.rule_evaluation import (
     batches,
@@ -106,7 +106,7 @@ def incidents(
 
 
 notifications = dg.AssetSpec(
-    **described(alerting.NOTIFICATIONS, freshness=None), deps=[key_of(alerting.INCIDENTS)]
+    **described(alerting.NOTIFICATIONS, alerting.INCIDENTS, freshness=None)
 )
 """No run makes them: the sensor that delivers writes this table, whenever it has to notify."""
 

@@ -8,8 +8,9 @@ wrong numbers.
 
 import hashlib
 import inspect
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from importlib.util import find_spec
@@ -70,34 +71,66 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
-def column_lineage(table: Table, sources: Sequence[Table]) -> dg.TableColumnLineage:
-    """Return where columns of a computed table come from, as far as declarations show it.
+PLANNED_LINEAGE = Path(__file__).with_name("column_lineage.json")
+"""The columns that a column is computed from, by table, column and table of origin.
 
-    Tables share the declaration of a column where its meaning is equal. Such a column is passed on,
-    joined by, or added up from its sources; other columns are computed from several, and have no
-    entry.
+They are read off Spark's plans of a tick, those of joins, windows and aggregates too, but neither
+conditions on rows nor earlier rows of the same table. A test makes the file again."""
+
+
+@cache
+def _planned_lineage() -> Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]:
+    return json.loads(PLANNED_LINEAGE.read_text())
+
+
+def column_lineage(table: Table, sources: Sequence[Table]) -> dg.TableColumnLineage:
+    """Return the columns from which those of a computed table come.
+
+    A table that Python computes, and not Spark, has an entry for the columns whose declaration it
+    shares with a source: tables share the declaration of a column where its meaning is equal.
 
     Args:
         table: the computed table.
         sources: the tables that it is computed from.
     """
-    distinct = {source.name: source for source in sources}.values()
+    planned = _planned_lineage().get(table.name)
+    if planned is None:
+        planned = {
+            column.name: {
+                source.name: [column.name]
+                for source in sources
+                if any(column is shared for shared in source.columns)
+            }
+            for column in table.columns
+        }
     return dg.TableColumnLineage(
         {
-            column.name: [
-                dg.TableColumnDep(key_of(source), column.name)
-                for source in distinct
-                if any(column is one for one in source.columns)
+            column: [
+                dg.TableColumnDep(dg.AssetKey(source.split(".")), name)
+                for source, names in origins.items()
+                for name in names
             ]
-            for column in table.columns
-            if any(column is one for source in sources for one in source.columns)
+            for column, origins in planned.items()
+            if origins
         }
     )
 
 
-def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -> dict[str, Any]:
-    """Return the keyword arguments that every asset of a table has in common."""
+def described(
+    table: Table, *sources: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK
+) -> dict[str, Any]:
+    """Return the keyword arguments that every asset of a table has in common.
+
+    Args:
+        table: the table.
+        sources: the tables that it is computed from.
+        freshness: the longest time from one materialization to the next.
+    """
+    computed = {}
+    if sources:
+        computed["dagster/column_lineage"] = column_lineage(table, sources)
     return {
+        "deps": [key_of(source) for source in sources],
         "key": key_of(table),
         "description": table.comment,
         "group_name": "record" if table in RECORDS else table.namespace,
@@ -107,6 +140,7 @@ def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -
         "metadata": {
             "dagster/column_schema": column_schema(table),
             "dagster/table_name": table.name,
+            **computed,
         },
     }
 

@@ -11,7 +11,7 @@ import dagster as dg
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from assets.metadata import code_version, described, key_of, written
+from assets.metadata import code_version, described, written
 from assets.partitions import ON_WINDOWS, is_tick
 from assets.reader import read_windows
 from assets.resource_keys import own_keys
@@ -82,9 +82,8 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
 @window_asset(
     progress.GROUPS,
     *(progress.QUEUES, progress.THROUGHPUT),
-    *(raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS, raw.QUEUE_TAGS, raw.CLIENT_QUEUES),
-    raw.CONSUMER_GROUPS,
-    raw.BROKER_METRICS,
+    *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, raw.CLIENTS),
+    *(raw.TOPICS, raw.QUEUE_TAGS, raw.CLIENT_QUEUES, raw.CONSUMER_GROUPS, raw.BROKER_METRICS),
 )
 def progress_groups(
     context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource
@@ -331,18 +330,15 @@ assets where one asset of a step has a single parent and another has several."""
     name="members",
     specs=[
         dg.AssetSpec(
-            **described(progress.ASSIGNMENTS),
-            deps=[key_of(table) for table in (*_MEMBERS, raw.CLIENT_QUEUES, raw.TOPICS)],
+            **described(progress.ASSIGNMENTS, *_MEMBERS, raw.CLIENT_QUEUES, raw.TOPICS),
             code_version=code_version(progress.ASSIGNMENTS, assignments),
         ),
         dg.AssetSpec(
-            **described(progress.IDLE_CLIENTS),
-            deps=[key_of(table) for table in (progress.ASSIGNMENTS, *_MEMBERS)],
+            **described(progress.IDLE_CLIENTS, progress.ASSIGNMENTS, *_MEMBERS),
             code_version=code_version(progress.IDLE_CLIENTS, idle_clients),
         ),
         dg.AssetSpec(
-            **described(progress.SUBSCRIPTIONS),
-            deps=[key_of(table) for table in _MEMBERS],
+            **described(progress.SUBSCRIPTIONS, *_MEMBERS),
             code_version=code_version(progress.SUBSCRIPTIONS, subscriptions),
         ),
     ],

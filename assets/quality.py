@@ -144,7 +144,7 @@ def quarantine(run: CurrentRun) -> dg.MaterializeResult:
     return run.replace(quality.QUARANTINE, invalid)
 
 
-decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QUARANTINE)])
+decisions = dg.AssetSpec(**described(quality.DECISIONS, quality.QUARANTINE))
 """No run makes them: people decide, with `tidemark quarantine`."""
 
 

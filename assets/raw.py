@@ -103,7 +103,9 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
 @dg.multi_asset(
     name="raw",
     specs=[
-        dg.AssetSpec(**described(table), deps=[LANDING], code_version=code_version(table, load))
+        dg.AssetSpec(
+            **described(table) | {"deps": [LANDING]}, code_version=code_version(table, load)
+        )
         for table in raw.ALL
     ],
     **ON_WINDOWS,

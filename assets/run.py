@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-from assets.metadata import code_version, column_lineage, described, key_of, written
+from assets.metadata import code_version, described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
 from assets.resource_keys import PREFIX, own_keys
@@ -239,7 +239,7 @@ def recorded_tables(instance: dg.DagsterInstance, run_id: str) -> frozenset[str]
 
 
 def window_asset(
-    table: Table, *deps: Table
+    table: Table, *sources: Table
 ) -> Callable[[Callable[..., dg.MaterializeResult]], dg.AssetsDefinition]:
     """Declare the asset of a table of which each run replaces its window.
 
@@ -248,7 +248,7 @@ def window_asset(
 
     Args:
         table: the table.
-        deps: the tables that it is computed from.
+        sources: the tables that it is computed from.
     """
 
     def declared(body: Callable[..., dg.MaterializeResult]) -> dg.AssetsDefinition:
@@ -258,11 +258,8 @@ def window_asset(
                 return run.replace(table, None)
             return body(*context, run=run, **resources)
 
-        attributes = described(table)
-        attributes["metadata"] |= {"dagster/column_lineage": column_lineage(table, deps)}
         return dg.asset(
-            **attributes,
-            deps=[key_of(source) for source in deps],
+            **described(table, *sources),
             code_version=code_version(table, body),
             **ON_WINDOWS,
         )(own_keys(step))
