@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_site_has_written_and_generated_pages(site: Path) -> None:
         page for page in [*written, *pages()] if not (site / page).with_suffix(".html").is_file()
     ]
     assert missing == []
+
+
+def test_every_page_names_its_version(site: Path) -> None:
+    name = f"Tidemark {version('tidemark')}"
+    titles = [re.findall(r"<title>(.*?)</title>", it.read_text()) for it in site.rglob("*.html")]
+    assert len(titles) > 20
+    assert [title for title in titles if not title[0].endswith(name)] == []
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
