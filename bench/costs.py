@@ -5,6 +5,9 @@
 own. Both compute the same made-up past (`bench.past`), in turns, because machines drift. Processor
 time is that of all processes: the command, the fork server with the runs it forked, and the engine.
 So other load on the machine counts little; wall time shows it.
+
+``--foresight`` compares this checkout with itself: before without objectives and without the rules
+that use objectives and baselines, now with these rules and two objectives of every group.
 """
 
 import argparse
@@ -15,20 +18,42 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import yaml
 
 from bench import report
+from tidemark.alerting.rules.files import DEFAULT_RULES
 
 ROOT = Path(__file__).parent.parent
 CLOCK = os.sysconf("SC_CLK_TCK")
 WARM_TICKS = 2
-"""Ticks after which the share of validation is measured."""
+"""Ticks after which shares of a tick are measured."""
+
+SHARES = {
+    "Validation": ("validate_",),
+    "Objectives and baselines": ("progress__objectives", "progress__baselines"),
+}
+"""Beginnings of the names of steps, whose shares of a tick are measured."""
+
+OBJECTIVES = """
+objectives:
+- {name: on-time, match: {consumer_group: "*"}, delay: 30s, target: 99.5%, window: 30d}
+- {name: short, match: {consumer_group: "*"}, lag: 10000, target: 99%, window: 7d}
+"""
+
+RULES = "rules.yaml"
+
+Files = Iterable[tuple[str, str]]
+"""Names and texts of files in a home."""
+
+FORESEEING = ("burn_rate", "unusual")
+"""Kinds of rules that read objectives and baselines."""
 
 ROWS_OF_GROUP = 64
 """Group queues of a group of `bench.past.Past`: four topics of eight queues on two brokers."""
@@ -117,16 +142,19 @@ class Side:
         self._run([self._bin("python"), "-m", "bench.peer", str(self.home), *hours])
         return Cost(time.perf_counter() - started, _of_children() - before)
 
-    def validation_share(self, ticks: int) -> float:
-        """Return which share of the time of the newest ticks' steps validation took."""
-        spent = {True: 0.0, False: 0.0}
+    def shares(self, ticks: int) -> dict[str, float]:
+        """Return by name of `SHARES` the share of these steps in the time of the newest ticks."""
+        spent = dict.fromkeys(SHARES, 0.0)
+        whole = 0.0
         with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
             for run in instance.get_runs(limit=ticks):
                 for step in instance.get_run_step_stats(run.run_id):
                     if step.start_time and step.end_time:
-                        is_validation = step.step_key.startswith("validate_")
-                        spent[is_validation] += step.end_time - step.start_time
-        return spent[True] / sum(spent.values())
+                        whole += step.end_time - step.start_time
+                        for name, begins in SHARES.items():
+                            if step.step_key.startswith(begins):
+                                spent[name] += step.end_time - step.start_time
+        return {name: seconds / whole for name, seconds in spent.items()}
 
     def _services(self) -> dict[int, float]:
         """Return the processor time so far of each process that outlives commands."""
@@ -163,11 +191,23 @@ def _of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _without_foresight() -> str:
+    """Return the ready-made rules without those of `FORESEEING`, as a file without inhibitions."""
+    rules = yaml.safe_load(DEFAULT_RULES.read_text())
+    rules["rules"] = [rule for rule in rules["rules"] if rule["kind"] not in FORESEEING]
+    return yaml.safe_dump({"rules": rules["rules"]})
+
+
 @contextmanager
-def side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
-    """Make a home for a checkout to work on; its engine ends with it."""
+def side(checkout: Path, start: datetime, groups: int, files: Files = ()) -> Iterator[Side]:
+    """Make a home for a checkout to work on, with these files; its engine ends with it."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Side(checkout=checkout, home=Path(folder), start=start, groups=groups)
+        home, variables = Path(folder), {}
+        for name, text in files:
+            (home / name).write_text(text)
+            if name == RULES:
+                variables["TIDEMARK_RULES"] = str(home / name)
+        made = Side(checkout=checkout, home=home, start=start, groups=groups, variables=variables)
         try:
             yield made
         finally:
@@ -175,12 +215,12 @@ def side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
 
 
 def measure(
-    checkouts: Sequence[Path], groups: int, ticks: int, hours: int
+    checkouts: Sequence[tuple[Path, Files]], groups: int, ticks: int, hours: int
 ) -> list[tuple[str, list[Cost]]]:
     """Return the cost of each step, checkout by checkout in turns; DuckDB is a step of its own.
 
     Args:
-        checkouts: the checkouts.
+        checkouts: the checkouts, each with the files of its home.
         groups: of the past.
         ticks: how many.
         hours: whole hours that are computed again after the ticks; 0 for none.
@@ -196,7 +236,7 @@ def measure(
         sys.stdout.flush()
 
     with ExitStack() as stack:
-        sides = [stack.enter_context(side(path, start, groups)) for path in checkouts]
+        sides = [stack.enter_context(side(path, start, groups, files)) for path, files in checkouts]
         step("engine up", [item.tidemark("engine", "up") for item in sides])
         for number in range(ticks):
             for item in sides:
@@ -204,8 +244,8 @@ def measure(
             costs = [item.tidemark("tick", "--no-collect") for item in sides]
             step(f"tick {number + 1}", costs)
         if ticks > WARM_TICKS:
-            share = sides[-1].validation_share(ticks - WARM_TICKS)
-            sys.stdout.write(f"Validation took {share:.0%} of the later ticks.\n")
+            for name, share in sides[-1].shares(ticks - WARM_TICKS).items():
+                sys.stdout.write(f"{name} took {share:.1%} of the later ticks.\n")
         if hours:
             end = start + timedelta(hours=hours)
             arguments = ("recompute", "--from", start.isoformat(), "--to", end.isoformat())
@@ -227,20 +267,29 @@ def main() -> None:
     """Measure, print each step when it is known, and write the section of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
+    parser.add_argument("--foresight", action="store_true", help="without it, and with it")
     parser.add_argument("--groups", type=int, nargs="+", default=[25, 250])
     parser.add_argument("--ticks", type=int, default=10)
     parser.add_argument("--hours", type=int, default=1)
     options = parser.parse_args()
-    checkouts = [*([options.before.absolute()] if options.before else []), ROOT]
+    checkouts: list[tuple[Path, Files]] = [(ROOT, ())]
+    if options.foresight:
+        checkouts = [
+            (ROOT, [(RULES, _without_foresight())]),
+            (ROOT, [("objectives.yaml", OBJECTIVES)]),
+        ]
+    elif options.before:
+        checkouts.insert(0, (options.before.absolute(), ()))
+    is_pair = len(checkouts) > 1
     parts, lines = [], {}
     for groups in options.groups:
         measured = measure(checkouts, groups, options.ticks, options.hours)
         rows = [[name, *_shown(costs, len(checkouts))] for name, costs in measured]
         head = ["", "CPU, s", "wall, s"]
-        if options.before:
+        if is_pair:
             head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
         parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
-        versions = ["before", "now"] if options.before else ["now"]
+        versions = ["before", "now"] if is_pair else ["now"]
         for place, version in enumerate(versions):
             ticks = [costs[place].cpu for name, costs in measured if name.startswith("tick")]
             line = f"{version}, {groups * ROWS_OF_GROUP:,} group queues"
@@ -249,6 +298,8 @@ def main() -> None:
         "## Ticks from the engine's start on\n\n"
         f"Processor time of all processes; {report.machine()}. Made by `make bench-costs`."
     )
+    if options.foresight:
+        return  # its figures are printed step by step; they are not those of versions
     if options.ticks:
         axes = ("tick since the engine's start", "processor time, s")
         parts.append(report.plot("costs", "Processor time of each tick", axes, lines))
