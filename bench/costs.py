@@ -193,9 +193,9 @@ def _of_children() -> float:
 
 def _without_foresight() -> str:
     """Return the ready-made rules without those of `FORESEEING`, as a file without inhibitions."""
-    rules = yaml.safe_load(DEFAULT_RULES.read_text())
-    rules["rules"] = [rule for rule in rules["rules"] if rule["kind"] not in FORESEEING]
-    return yaml.safe_dump({"rules": rules["rules"]})
+    documents = [yaml.safe_load(file.read_text()) for file in sorted(DEFAULT_RULES.glob("*.yaml"))]
+    rules = [rule for document in documents for rule in document.get("rules", [])]
+    return yaml.safe_dump({"rules": [it for it in rules if it["kind"] not in FORESEEING]})
 
 
 @contextmanager
