@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -108,6 +109,7 @@ def test_history_has_its_columns(address: str) -> None:
         ("list_groups", {"health": "GOOD"}, "health='GOOD': it is one of"),
         ("as_of", {"cluster": CLUSTER, "group": "mailer", "at": "soon"}, "an ISO 8601 instant"),
         ("plan", {"cluster": CLUSTER, "group": "mailer", "clients": 2}, "is not configured here"),
+        ("list_groups", {"clutser": "x"}, "unknown argument 'clutser', did you mean 'cluster'?"),
         ("list_groups", {"limit": 10_000}, "less than or equal to 200"),
         ("history", {"topic": 7}, "cluster: Field required; group: Field required; topic: Input"),
     ],
@@ -118,6 +120,16 @@ def test_a_wrong_call_is_explained(
     explained = called(address, tool, **arguments)
     assert reason in explained
     assert "\n" not in explained and "pydantic" not in explained
+
+
+def test_the_log_of_the_process_stays_as_it_is(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+    application(Store(filled), serves_agents=True)
+    assert logging.root.level == logging.WARNING
+    assert [type(handler) for handler in logging.root.handlers] == [logging.StreamHandler]
 
 
 def test_it_is_off_by_default(lake: Lake) -> None:

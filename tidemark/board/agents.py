@@ -5,6 +5,7 @@ bound has its mark. Names from brokers stand in values of JSON, never in instruc
 """
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
@@ -28,6 +29,8 @@ from tidemark.board.responses import ProblemError, json_response
 from tidemark.board.trends import GROUPS
 from tidemark.board.views import Shown, View, Views
 from tidemark.lake.tables import progress
+from tidemark.model.spelling import did_you_mean
+from tidemark.settings.yaml_documents import short
 
 PATH = "/mcp"
 
@@ -61,6 +64,9 @@ COLUMNS = (
 """The columns of a group in lists."""
 
 
+_AGAIN = "call it again as its input schema says"
+
+
 class _Server(MCPServer):
     """The server of the SDK, which explains wrong arguments in one line."""
 
@@ -72,6 +78,16 @@ class _Server(MCPServer):
         Raises:
             ToolError: the tool is unknown, its arguments are wrong, or it failed.
         """
+        # The SDK ignores unknown arguments, so an agent would take all rows for those it asked for.
+        known = [
+            name_of
+            for tool in await self.list_tools()
+            if tool.name == name
+            for name_of in tool.input_schema.get("properties", ())
+        ]
+        for argument in sorted(arguments.keys() - known) if known else ():
+            meant = did_you_mean(argument[:100], known)
+            raise ToolError(f"{name}: unknown argument {short(argument)}{meant}: {_AGAIN}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -82,9 +98,7 @@ class _Server(MCPServer):
                 f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
                 for mistake in error.__cause__.errors(include_url=False)
             )
-            raise ToolError(
-                f"{name}: {mistakes}: call it again as its input schema says"
-            ) from error
+            raise ToolError(f"{name}: {mistakes}: {_AGAIN}") from error
 
 
 def server(views: Views) -> MCPServer:
@@ -93,6 +107,9 @@ def server(views: Views) -> MCPServer:
     Args:
         views: the tables and brokers, as the person of a request sees them.
     """
+    # Where the root logger has no handler, the SDK gives it one for all messages of the process
+    # from INFO on: several a second, of libraries that read tables.
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     made = _Server("tidemark", instructions=INSTRUCTIONS)
 
     def seen(context: Context) -> View:

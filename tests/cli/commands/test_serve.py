@@ -38,6 +38,14 @@ def test_a_wrong_collector_is_one_line(tmp_path, endpoint, settings, line) -> No
     assert line in text and len(text.splitlines()) == 1 and "s3cret" not in text
 
 
+def test_a_missing_extra_is_named_as_one_installs_it(tmp_path, monkeypatch) -> None:
+    """A path of the command stood there, as in lines that a person pastes."""
+    monkeypatch.setattr("tidemark.cli.commands.serve.find_spec", lambda _: None)
+    port = str(free_port_base())
+    line = output_of(Home.of(tmp_path), "serve", "--port", port, code=1, TIDEMARK_SERVE_MCP="on")
+    assert "install the extra mcp of tidemark, or unset the variable" in line
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("on", [True, False])
 def test_agents_are_served_where_the_setting_allows_it(tmp_path, on) -> None:

@@ -91,8 +91,8 @@ def _otlp_of(settings: "Settings") -> "OtlpSettings | None":
         import opentelemetry.exporter.otlp.proto.http.metric_exporter  # noqa: F401
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"TIDEMARK_OTLP_ENDPOINT: the package {error.name} is missing; install tidemark with "
-            "the extra otlp, or unset the variable"
+            f"TIDEMARK_OTLP_ENDPOINT: the package {error.name} is missing; install the "
+            "extra otlp of tidemark, or unset the variable"
         ) from None
     return otlp
 
@@ -105,7 +105,7 @@ def _serves_agents(wanted: bool) -> bool:
     """
     if wanted and find_spec("mcp") is None:
         raise CommandError(
-            "TIDEMARK_SERVE_MCP: the package mcp is missing; install tidemark with the extra mcp, "
+            "TIDEMARK_SERVE_MCP: the package mcp is missing; install the extra mcp of tidemark, "
             "or unset the variable"
         )
     return wanted
