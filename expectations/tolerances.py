@@ -89,7 +89,7 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[Tolerance], li
     tolerances: dict[tuple[str, str], Tolerance] = {}
     mistakes: list[str] = []
     validate = Tolerance.model_validate
-    for item in read_items(file, "quality", "an entry", validate, required=required):
+    for item in read_items(file, "quality", "an entry", validate, required=required, of=Tolerance):
         if isinstance(item, str):
             mistakes.append(item)
             continue

@@ -100,3 +100,9 @@ def test_unreadable_notes_take_no_page_away(client: TestClient, filled: Lake) ->
     response = client.get(ADDRESS)
     assert response.status_code == 503 and "delete it to start over" in response.json()["detail"]
     assert "mailer" in page(client, f"/group?cluster={CLUSTER}&group=mailer&topic=orders")
+
+
+def test_a_body_that_is_no_mapping_is_explained(client: TestClient) -> None:
+    """Its line began with a colon, for want of a field."""
+    response = client.post(ADDRESS, json=[])
+    assert (response.status_code, response.json()["detail"][:5]) == (400, "Input")

@@ -82,7 +82,9 @@ def test_statements_are_of_their_month(lake):
     assert not statements(lake, month_of("2026-09"), OVER).num_rows
 
 
-@pytest.mark.parametrize("text", ["", "2026", "2026-13", "2026-00", "26-10", "2026-10-01", "x"])
+@pytest.mark.parametrize(
+    "text", ["", "2026", "2026-13", "2026-00", "26-10", "2026-10-01", "x", "0000-01", "9999-12"]
+)
 def test_a_text_that_is_no_month_is_refused(text):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="a month is wanted"):
         month_of(text)

@@ -17,7 +17,7 @@ def read(tmp_path, text: str | bytes, **options):
     """Names of the valid entries of a file, and its mistakes without the folder."""
     file = tmp_path / "things.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    items = list(read_items(file, "things", "a thing", Entry.model_validate, **options))
+    items = list(read_items(file, "things", "a thing", Entry.model_validate, of=Entry, **options))
     names = [item.value.name for item in items if isinstance(item, Item)]
     mistakes = [item.removeprefix(f"{tmp_path}/") for item in items if isinstance(item, str)]
     return names, mistakes
@@ -66,14 +66,15 @@ def test_unknown_and_repeated_keys_are_mistakes(tmp_path):
 
 def test_only_a_required_file_is_missed(tmp_path):
     file = tmp_path / "none.yaml"
-    assert list(read_items(file, "things", "a thing", Entry.model_validate, required=False)) == []
-    (line,) = read_items(file, "things", "a thing", Entry.model_validate)
+    one = Entry.model_validate
+    assert list(read_items(file, "things", "a thing", one, of=Entry, required=False)) == []
+    (line,) = read_items(file, "things", "a thing", one, of=Entry)
     assert line == f"{file}: cannot be read: No such file or directory"
 
 
 def test_an_entry_knows_its_place(tmp_path):
     file = tmp_path / "things.yaml"
     file.write_text("things:\n- name: a\n\n- name: b\n  size: 3\n")
-    _, second = read_items(file, "things", "a thing", Entry.model_validate)
+    _, second = read_items(file, "things", "a thing", Entry.model_validate, of=Entry)
     assert isinstance(second, Item)
     assert second.place("size") == f"{file}:5: things[1].size"

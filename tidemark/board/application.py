@@ -317,7 +317,8 @@ def _handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> Response:
-        texts = (f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors())
+        places = ((".".join(map(str, item["loc"][1:])), item["msg"]) for item in error.errors())
+        texts = (f"{place}: {text}" if place else text for place, text in places)
         return await _failure(request, 400, "; ".join(texts))
 
     @app.exception_handler(SettingsError)

@@ -387,7 +387,8 @@ def month_of(text: str) -> Window:
     Raises:
         ValueError: it is no month.
     """
-    if not re.fullmatch(r"\d{4}-\d{2}", text):
+    # Neither the year 0 nor the month after 9999-12 is an instant.
+    if not re.fullmatch(r"(?!0000|9999)[0-9]{4}-(0[1-9]|1[0-2])", text):
         raise ValueError(f"a month is wanted, e.g. 2026-10, not {text!r}")
     start = datetime.strptime(text, MONTH).replace(tzinfo=UTC)
     return Window(start, (start + timedelta(days=32)).replace(day=1))

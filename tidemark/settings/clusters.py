@@ -454,6 +454,7 @@ def load_clusters(file: Path) -> list[Cluster]:
         ClusterSettings.model_validate,
         located=_located,
         words=_without_secrets,
+        of=ClusterSettings,
     ):
         if isinstance(item, str):
             mistakes.append(item)

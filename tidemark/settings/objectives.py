@@ -136,7 +136,9 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[Objective], li
     objectives: dict[str, Objective] = {}
     mistakes: list[str] = []
     validate = ObjectiveSettings.model_validate
-    for item in read_items(file, "objectives", "an objective", validate, required=required):
+    for item in read_items(
+        file, "objectives", "an objective", validate, required=required, of=ObjectiveSettings
+    ):
         if isinstance(item, str):
             mistakes.append(item)
         elif item.value.name in objectives:

@@ -165,7 +165,7 @@ def read_items(
     required: bool = True,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
-    of: Any = None,
+    of: Any,
 ) -> Iterator[Item[T] | str]:
     """Return the valid entries of a file's list, and a line for each mistake in it.
 
@@ -215,7 +215,7 @@ def items_of(
     *,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
-    of: Any = None,
+    of: Any,
 ) -> Iterator[Item[T] | str]:
     """Return the valid entries of one list of a document, and a line for each mistake in it.
 
@@ -248,7 +248,7 @@ def item_at(
     *,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
-    of: Any = None,
+    of: Any,
 ) -> Iterator[Item[T] | str]:
     """Return the content of one part of a document, or a line for each mistake; see `items_of`."""
     try:
@@ -257,7 +257,7 @@ def item_at(
         for detail in error.errors(include_url=False):
             place = _place(file, document, (*base, *located(detail)))
             meant = ""
-            if detail["type"] == "extra_forbidden" and of is not None:
+            if detail["type"] == "extra_forbidden":
                 meant = did_you_mean(str(detail["loc"][-1]), field_names(of))
             yield f"{place}: {(words or reason)(detail)}{meant}"
 

@@ -1,6 +1,7 @@
 """`tidemark objectives` prints the statement of a month."""
 
 import json
+from unittest import mock
 
 from tests.support.commands import output_of
 from tests.support.objective_hours import whole_month
@@ -20,9 +21,21 @@ def test_a_statement_states_what_is_unknown(lake: Lake) -> None:
     text = output_of(lake.home, *month)
     assert "≥ 8" in text and "longest breach" in text and " yes " in text
     empty = output_of(lake.home, "objectives", "--month", "2026-09")
-    assert "No minute of an objective is counted in 2026-09." in empty
+    assert "No minute of an objective is counted in 2026-09. None is declared in" in empty
 
 
 def test_a_wrong_month_is_bad_usage(lake: Lake) -> None:
     line = output_of(lake.home, "objectives", "--month", "October", code=2)
     assert "a month is wanted, e.g. 2026-10" in line
+
+
+def test_mistakes_of_the_file_are_named_beside_the_statement(lake: Lake) -> None:
+    lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, whole_month(h0="-" * 60)))
+    (lake.home.path / "objectives.yaml").write_text("objectives:\n- macth: {}\n")
+    with mock.patch("tidemark.cli.commands.objectives.echo") as echo:
+        text = output_of(lake.home, "objectives", "--month", "2026-10")
+    assert "longest breach" in text
+    lines = [call.args[0] for call in echo.call_args_list]
+    mistake = "objectives.yaml:2: objectives[0].macth: unknown field, did you mean 'match'?"
+    assert any(line.endswith(mistake) for line in lines)
+    assert all(call.kwargs == {"err": True} for call in echo.call_args_list)

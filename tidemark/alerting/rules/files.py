@@ -61,10 +61,8 @@ def read_routing(read: Read, *, whole: bool = True) -> tuple[Routing, list[str]]
         whole: whether this is all that the files declare. Otherwise routes may be missing, which
             is a mistake in them.
     """
-    receivers, mistakes = _by_name(read, "receivers", "a receiver", Receiver.model_validate)
-    intervals, wrong = _by_name(
-        read, "time_intervals", "a time interval", NamedIntervals.model_validate
-    )
+    receivers, mistakes = _by_name(read, "receivers", "a receiver", Receiver)
+    intervals, wrong = _by_name(read, "time_intervals", "a time interval", NamedIntervals)
     mistakes += wrong
     trees: list[tuple[Item[Route], bool]] = []
     wrong = []
@@ -113,7 +111,8 @@ def _tree(file: Path, document: Document) -> Iterator[Item[Route] | str]:
         return detail["loc"][1:] if is_list else detail["loc"]
 
     value = {"routes": routes} if is_list else routes
-    yield from item_at(file, document, ("routes",), value, Route.model_validate, located=located)
+    validate = Route.model_validate
+    yield from item_at(file, document, ("routes",), value, validate, located=located, of=Route)
 
 
 def _unknown_names(
@@ -150,13 +149,14 @@ def _unknown_names(
 
 
 def _by_name(
-    read: Read, key: str, noun: str, validate: Callable[[Any], Named]
+    read: Read, key: str, noun: str, model: type[Named]
 ) -> tuple[dict[str, Item[Named]], list[str]]:
     """Return the valid entries of a list of all files by name, and a line for each mistake."""
     items: dict[str, Item[Named]] = {}
     mistakes: list[str] = []
     for file, document in read:
-        for item in items_of(file, document, key, noun, validate, words=_without_secrets):
+        validate = model.model_validate
+        for item in items_of(file, document, key, noun, validate, words=_without_secrets, of=model):
             if isinstance(item, str):
                 mistakes.append(item)
             elif item.value.name in items:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidemark.cli.invocation import invocation
-from tidemark.cli.output import Format, print_rows, to_json
+from tidemark.cli.output import Format, echo, print_rows, to_json
 
 app = typer.Typer()
 
@@ -28,6 +28,7 @@ def objectives(
     """
     from tidemark.lake.typed_rows import dict_rows
     from tidemark.planning.objectives import MONTH, month_of, statements
+    from tidemark.settings.objectives import read
 
     now = datetime.now(UTC)
     name = month or f"{now:{MONTH}}"
@@ -35,6 +36,11 @@ def objectives(
         window = month_of(name)
     except ValueError as error:
         raise typer.BadParameter(f"--month: {error}") from None
+    # Hours that are counted stay when the file changes, so its mistakes are no reason to end here.
+    file = invocation().settings.objectives_file
+    declared, mistakes = read(file.path, required=file.required)
+    for mistake in mistakes:
+        echo(mistake, err=True)
     rows = dict_rows(statements(invocation().lake, window, now).sort_by("consumer_group"))
     # Missed ones come first, then those that are not decided.
     rows.sort(key=lambda row: (row["met"] is not False, row["met"] is True, -row["bad"]))
@@ -42,5 +48,8 @@ def objectives(
         typer.echo(to_json(rows))
         return
     several = len({row["cluster"] for row in rows}) > 1
-    nothing = invocation().nothing(f"No minute of an objective is counted in {name}.")
-    print_rows(rows, ("cluster", *COLUMNS) if several else COLUMNS, nothing=nothing)
+    nothing = f"No minute of an objective is counted in {name}."
+    if not declared and not mistakes:
+        nothing += f" None is declared in {file.path}."
+    columns = ("cluster", *COLUMNS) if several else COLUMNS
+    print_rows(rows, columns, nothing=invocation().nothing(nothing))
