@@ -72,10 +72,10 @@ def column_schema(table: Table) -> dg.TableSchema:
 
 
 PLANNED_LINEAGE = Path(__file__).with_name("column_lineage.json")
-"""The columns that a column is computed from, by table, column and table of origin.
+"""The columns from which a column is computed, by table, column and table of origin.
 
-They are read off Spark's plans of a tick, those of joins, windows and aggregates too, but neither
-conditions on rows nor earlier rows of the same table. A test makes the file again."""
+They are read off Spark's plans of a tick. The keys and the order of a window count; conditions of
+filters and joins, and earlier rows of the same table, do not. A test makes the file again."""
 
 
 @cache
