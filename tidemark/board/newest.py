@@ -13,6 +13,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidemark.alerting.incidents.incident import OPEN
 from tidemark.alerting.incidents.repository import row_as_of
@@ -77,7 +79,14 @@ RECENT = (
 
 REWRITTEN = (progress.OBJECTIVES,)
 """Tables of which a tick replaces the rows of the shown snapshot before it ends. Rows are kept
-until there is a newer snapshot to show."""
+until there is a newer snapshot to show; a board that has none reads an earlier version."""
+
+BEGINNINGS = (Operation.DELETE, Operation.OVERWRITE)
+"""What the first version of a replacement does."""
+
+EARLIER_VERSIONS = 5
+"""Most versions of such a table that are read to find the rows of the shown snapshot. A tick makes
+one, and one more for each time that it is repeated."""
 
 REACH = {
     progress.EVENTS.name: timedelta(hours=24),
@@ -319,10 +328,50 @@ def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetim
             rows = lake.read(table, Window.through(since, newest + AFTERWARDS))
             is_later = pc.greater(rows["window_start"], pa.scalar(newest))
             return rows.filter(pc.invert(pc.fill_null(is_later, False)))
+        if table in REWRITTEN:
+            return _before_rewriting(lake, table, not_before(table.instant, since), at)
         return until(lake.read(table, Window.through(since, newest)), at)
     if table in OF_GROUP:
         return newest_of_groups(lake.read(table, _windows(table, at, GROUP_REACH)))
     return lake.read(table, _windows(table, at, timedelta(0)))
+
+
+def _before_rewriting(
+    lake: Lake, table: Table, recent: BooleanExpression, at: Mapping[str, datetime]
+) -> pa.Table:
+    """Return recent rows of a table as they were for the shown snapshots.
+
+    They are those of its newest version that has no later row. Where there is none a few versions
+    back, they are the rows of the present version that are not later.
+    """
+    rows = lake.read(table, recent)
+    present = until(rows, at)
+    if present.num_rows == rows.num_rows:
+        return present
+    versions = lake.table(table.name)
+    version = versions.current_snapshot()
+    for _ in range(EARLIER_VERSIONS):
+        version = _whole_before(versions, version)
+        if version is None:
+            break
+        with lake.scanned(table, recent, snapshot_id=version.snapshot_id) as scan:
+            rows = scan.to_arrow()
+        shown = until(rows, at)
+        if shown.num_rows == rows.num_rows:
+            return shown
+    return present
+
+
+def _whole_before(versions: IcebergTable, version: Snapshot | None) -> Snapshot | None:
+    """Return the version before, passing over those that only begin a replacement.
+
+    A replacement of rows is two versions of one commit: without the rows, and with the new ones.
+    """
+    while version and version.parent_snapshot_id:
+        version = versions.snapshot_by_id(version.parent_snapshot_id)
+        if version and version.summary and version.summary.operation not in BEGINNINGS:
+            return version
+    return None
 
 
 def _windows(table: Table, at: Mapping[str, datetime], reach: timedelta) -> BooleanExpression:

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from tests.support import board_home
 from tests.support.board_home import add_snapshot, rows_of, snapshot_row
 from tests.support.page_texts import names, page, plain
+from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window, floor_hour
 from tidemark.lake.tables import progress, raw
@@ -69,6 +70,9 @@ def test_a_tick_that_writes_takes_no_budget_off_the_page(client: TestClient, fil
     written = rows_of(progress.OBJECTIVES, later, [spent("new", later)])
     filled.replace(progress.OBJECTIVES, hours, written)
     assert names(page(client, "/objectives")) == ["fine"]
+    just_started = Store(filled)
+    just_started.refresh()
+    assert just_started.newest.of(progress.OBJECTIVES)["consumer_group"].to_pylist() == ["fine"]
 
 
 def test_without_an_objective_the_page_tells_how_to_declare_one(
