@@ -40,6 +40,7 @@ def test_an_objective_bounds_delay_or_lag(tmp_path):
     assert (short.target, short.window) == (0.99, timedelta(hours=6))
 
 
+TARGET = "objectives[0].target: a share of the time below 100% is wanted"
 GOOD = "name: a, match: {}, delay: 30s, target: 99%, window: 30d"
 
 
@@ -51,8 +52,9 @@ GOOD = "name: a, match: {}, delay: 30s, target: 99%, window: 30d"
         (GOOD.replace("delay: 30s, ", ""), "objectives[0]: delay or lag is wanted, and not both"),
         (GOOD + ", lag: 3", "objectives[0]: delay or lag is wanted, and not both"),
         (GOOD.replace("30s", "soon"), "objectives[0].delay: a duration is wanted"),
-        (GOOD.replace("99%", "most"), "objectives[0].target: a share of the time is wanted"),
-        (GOOD.replace("99%", "100%"), "objectives[0].target: "),
+        (GOOD.replace("99%", "most"), f"{TARGET}, e.g. 99.5%, not 'most'"),
+        (GOOD.replace("99%", "99"), f"{TARGET}, e.g. 99.5%, not 99"),
+        (GOOD.replace("99%", "100%"), f"{TARGET}, e.g. 99.5%, not '100%'"),
         (GOOD.replace("30d", "90m"), "objectives[0]: a window of whole hours is wanted"),
         (GOOD.replace("30d", "91d"), "objectives[0]: a window of whole hours is wanted"),
     ],

@@ -13,6 +13,7 @@ Each objective counts for every group on a topic that it matches, whatever the o
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -77,14 +78,13 @@ class Objective:
 
 
 def _target(value: Any) -> Any:
+    share = value
     if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            return float(value.strip()[:-1]) / 100
-        except ValueError:
-            pass
-    if isinstance(value, str):
-        raise ValueError(f"a share of the time is wanted, e.g. 99.5%, not {value!r}")
-    return value
+        with suppress(ValueError):
+            share = float(value.strip()[:-1]) / 100
+    if isinstance(share, str) or (isinstance(share, int | float) and not 0 < share < 1):
+        raise ValueError(f"a share of the time below 100% is wanted, e.g. 99.5%, not {value!r}")
+    return share
 
 
 class ObjectiveSettings(Strict, frozen=True):
@@ -94,9 +94,7 @@ class ObjectiveSettings(Strict, frozen=True):
     match: GroupMatch
     delay: Seconds | None = None
     lag: Messages | None = None
-    target: Annotated[
-        float, BeforeValidator(_target, json_schema_input_type=str | float), Field(gt=0, lt=1)
-    ]
+    target: Annotated[float, BeforeValidator(_target, json_schema_input_type=str | float)]
     window: Seconds
 
     @model_validator(mode="after")
