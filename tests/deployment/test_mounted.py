@@ -8,7 +8,13 @@ import pytest
 from assets.partitions import partition_key
 from assets.resource_keys import PREFIX
 from tests.support.cluster_history import PAST, put, rows
-from tests.support.dagster_processes import ended_backfill, process, start_schedule, until
+from tests.support.dagster_processes import (
+    ended_backfill,
+    has_pages,
+    process,
+    start_schedule,
+    until,
+)
 from tests.support.homes import warmed
 from tests.support.servers import free_port
 from tests.support.strange_project import MODULE, PROJECT, project_environment
@@ -43,7 +49,7 @@ def test_a_backfill_computes_hours_of_both(tmp_path, spark_engine):
         process(dev, log, project_environment(home)) as server,
         dg.DagsterInstance.from_config(str(home.dagster)) as instance,
     ):
-        until(lambda: "Serving dagster-webserver" in log.read_text(), {server: log})
+        until(lambda: has_pages(port), {server: log})
         start_schedule(port, f"{PREFIX}every_minute", MODULE)
         until(lambda: instance.get_runs(TICKS), {server: log})
         before = rows(warm.lake, "progress.groups")

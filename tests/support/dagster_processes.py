@@ -87,6 +87,14 @@ def answer(port: int, query: str, **variables: Any) -> Any:
         return json.load(response)["data"]
 
 
+def has_pages(port: int) -> bool:
+    """Return whether Dagster's pages answer; the line that announces them comes before."""
+    try:
+        return bool(answer(port, "{ version }"))
+    except OSError:
+        return False
+
+
 def start_schedule(port: int, name: str, location: str) -> None:
     """Switch a schedule of a code location on, as a person does in Dagster's pages."""
     selector = {
