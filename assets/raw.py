@@ -103,8 +103,8 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
 @dg.multi_asset(
     name="raw",
     specs=[
-        dg.AssetSpec(
-            **described(table) | {"deps": [LANDING]}, code_version=code_version(table, load)
+        dg.AssetSpec(**described(table), code_version=code_version(table, load)).replace_attributes(
+            deps=[LANDING]
         )
         for table in raw.ALL
     ],
