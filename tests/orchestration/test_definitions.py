@@ -192,7 +192,9 @@ def test_columns_have_a_lineage_in_the_tables_that_an_asset_depends_on() -> None
 
     assert sources("progress.queues", "max_offset") >= {"raw.queue_offsets.max_offset"}
     assert sources("progress.queues", "consumer_offset") == {"raw.consumer_offsets.consumer_offset"}
-    assert sources("progress.groups", "lag") >= {"progress.queues.lag"}
+    assert sources("progress.groups", "lag") == {
+        f"progress.queues.{column}" for column in ("lag", "max_offset", "min_offset")
+    }
     assert sources("progress.groups", "health") >= {
         "progress.queues.readable_lag",
         "raw.clients.client_id",

@@ -82,10 +82,9 @@ def lineage(frame: DataFrame, table: Table) -> Lineage:
                     origins[_id(attribute)] = source, attribute.name()
             case "Union":
                 # The attributes of a union are those of its first child, in order.
+                columns = _listed(node.output())
                 for child in _listed(node.children()):
-                    for own, other in zip(
-                        _listed(node.output()), _listed(child.output()), strict=True
-                    ):
+                    for own, other in zip(columns, _listed(child.output()), strict=True):
                         computed_from[_id(own)].add(_id(other))
             case "Generate":
                 for attribute in _listed(node.generatorOutput()):

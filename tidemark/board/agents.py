@@ -64,7 +64,7 @@ COLUMNS = (
 """The columns of a group in lists."""
 
 
-_AGAIN = "call it again as its input schema says"
+_AGAIN = "call it again with arguments of its input schema"
 
 
 class _Server(MCPServer):
@@ -78,7 +78,7 @@ class _Server(MCPServer):
         Raises:
             ToolError: the tool is unknown, its arguments are wrong, or it failed.
         """
-        # The SDK ignores unknown arguments, so an agent would take all rows for those it asked for.
+        # The SDK ignores unknown arguments, so an agent would take all rows for those it wanted.
         known = [
             name_of
             for tool in await self.list_tools()

@@ -82,7 +82,7 @@ REWRITTEN = (progress.OBJECTIVES,)
 until there is a newer snapshot to show; a board that has none reads an earlier version."""
 
 BEGINNINGS = (Operation.DELETE, Operation.OVERWRITE)
-"""What the first version of a replacement does."""
+"""Operations of the first of the two versions that replace rows."""
 
 EARLIER_VERSIONS = 5
 """Most versions of such a table that are read to find the rows of the shown snapshot. A tick makes
