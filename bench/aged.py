@@ -126,7 +126,7 @@ def _ticks(sides: Sequence[Side], warm: int, ticks: int) -> list[list[str]]:
         [f"a tick of {name}", *_spreads([pair[place] for pair in counted])]
         for place, name in enumerate(("a new home", "the old home"))
     ]
-    ratios = [Cost(old.wall / new.wall, old.cpu / new.cpu) for new, old in counted]
+    ratios = [Cost(wall=old.wall / new.wall, cpu=old.cpu / new.cpu) for new, old in counted]
     return [*rows, ["old over new, pair by pair", *_spreads(ratios, ".2f")]]
 
 

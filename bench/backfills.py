@@ -7,45 +7,15 @@ turns. The processor time is that of all processes; that of the engine is divide
 """
 
 import argparse
-import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import report
-from bench.costs import CLOCK, ROOT, ROWS_OF_GROUP, Side, side
+from bench.costs import ROOT, ROWS_OF_GROUP, Cost, Side, side
 from bench.soak import print_line
 from tidemark.lake.clocks import HOUR, floor_hour
-
-THREADS = {
-    "C1 CompilerThre": "Java's compilers",
-    "C2 CompilerThre": "Java's compilers",
-    "GC Thread": "Java's collector",
-    "VM Thread": "Java's collector",
-    "Executor task": "tasks",
-    "SparkConnectExe": "queries: analysis and planning",
-    "grpc-default-ex": "queries: analysis and planning",
-}
-"""Beginnings of the names of an engine's threads, to what they do."""
-
-OTHER_THREADS = "the engine's other threads"
-OTHERS = "the runs' Python"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """Processor time of an hour.
-
-    Attributes:
-        total: seconds of all processes.
-        parts: seconds by what took them; they add up to the total.
-    """
-
-    total: float
-    parts: Mapping[str, float]
 
 
 def main() -> None:
@@ -62,7 +32,7 @@ def main() -> None:
         checkouts = {"before": options.before.absolute(), **checkouts}
     hours = options.warm + options.hours * options.rounds
     start = floor_hour(datetime.now(UTC)) - (hours + 1) * HOUR
-    spent: dict[str, list[Spent]] = {name: [] for name in checkouts}
+    spent: dict[str, list[Cost]] = {name: [] for name in checkouts}
     with ExitStack() as stack:
         sides = {
             name: stack.enter_context(side(path, start, options.groups))
@@ -74,58 +44,29 @@ def main() -> None:
             item.tidemark("engine", "up")
         for name, item in sides.items():
             warm = _again(item, 0, options.warm)
-            print_line(f"{name}, {options.warm} h that warm it: {warm.total:.1f} s of CPU an hour")
+            print_line(f"{name}, {options.warm} h that warm it: {warm.cpu:.1f} s of CPU an hour")
         for number in range(options.rounds):
             first = options.warm + number * options.hours
             for name, item in sides.items():
                 spent[name].append(_again(item, first, options.hours))
-                print_line(f"{name}, round {number + 1}: {spent[name][-1].total:.1f} s an hour")
+                print_line(f"{name}, round {number + 1}: {spent[name][-1].cpu:.1f} s an hour")
     text = _section(spent, options.groups, options.hours)
     print_line(text)
     report.write_section("backfills", text)
 
 
-def _again(item: Side, first: int, hours: int) -> Spent:
+def _again(item: Side, first: int, hours: int) -> Cost:
     """Compute hours from the one of that number on again; return the cost of one."""
     instants = (item.start + first * HOUR, item.start + (first + hours) * HOUR)
-    engine = json.loads((item.home / "engine" / "engine.json").read_text())["pid"]
-    threads, process = _of_threads(engine), _of_process(engine)
     arguments = ("--from", instants[0].isoformat(), "--to", instants[1].isoformat())
-    total = item.tidemark("recompute", *arguments).cpu
-    of_engine = _of_process(engine) - process
-    after = _of_threads(engine)
-    parts = {name: max(after[name] - threads[name], 0.0) for name in after}
-    # Threads that ended meanwhile are counted among the others.
-    parts[OTHER_THREADS] = of_engine - sum(parts.values()) + parts.get(OTHER_THREADS, 0.0)
-    parts[OTHERS] = total - of_engine
-    return Spent(
-        total=total / hours, parts={name: seconds / hours for name, seconds in parts.items()}
-    )
+    cost = item.tidemark("recompute", *arguments)
+    parts = {name: seconds / hours for name, seconds in cost.parts.items()}
+    return Cost(wall=cost.wall / hours, cpu=cost.cpu / hours, parts=parts)
 
 
-def _of_process(pid: int) -> float:
-    return _seconds(Path(f"/proc/{pid}/stat"))
-
-
-def _of_threads(pid: int) -> dict[str, float]:
-    """Return the processor time of a process so far by what its threads do."""
-    parts: dict[str, float] = defaultdict(float)
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):  # it may have ended
-            name = (thread / "comm").read_text().strip()
-            known = [part for begin, part in THREADS.items() if name.startswith(begin)]
-            parts[known[0] if known else OTHER_THREADS] += _seconds(thread / "stat")
-    return parts
-
-
-def _seconds(stat: Path) -> float:
-    fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK
-
-
-def _section(spent: Mapping[str, Sequence[Spent]], groups: int, hours: int) -> str:
+def _section(spent: Mapping[str, Sequence[Cost]], groups: int, hours: int) -> str:
     totals = [
-        ["an hour again", *(report.spread([it.total for it in of], ".1f") for of in spent.values())]
+        ["an hour again", *(report.spread([it.cpu for it in of], ".1f") for of in spent.values())]
     ]
     names = dict.fromkeys(name for of in spent.values() for it in of for name in it.parts)
     totals += [

@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import fmean
 
 import dagster as dg
 import yaml
@@ -82,17 +84,35 @@ except ImportError:
 """Puts minutes into the raw tables of a home; each checkout does it with its own code."""
 
 
-@dataclass(frozen=True)
+THREADS = {
+    "C1 CompilerThre": "Java's compilers",
+    "C2 CompilerThre": "Java's compilers",
+    "GC Thread": "Java's collector",
+    "VM Thread": "Java's collector",
+    "Executor task": "tasks",
+    "SparkConnectExe": "queries: analysis and planning",
+    "grpc-default-ex": "queries: analysis and planning",
+}
+"""Beginnings of the names of an engine's threads, to what they do."""
+
+OTHER_THREADS = "the engine's other threads"
+OTHERS = "the runs' Python"
+PARTS = (*dict.fromkeys(THREADS.values()), OTHER_THREADS, OTHERS)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     """Cost of one command in wall time and processor time.
 
     Attributes:
         wall: seconds on the clock.
         cpu: seconds of processor time of all processes.
+        parts: the same by what took them: kinds of the engine's threads, and `OTHERS`.
     """
 
     wall: float
     cpu: float
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,20 +147,26 @@ class Side:
         return self._cost("dagster", arguments)
 
     def _cost(self, program: str, arguments: Sequence[str]) -> Cost:
-        before, children = self._services(), _of_children()
+        before, threads, children = self._services(), self._threads(), _of_children()
         started = time.perf_counter()
         self._run([self._bin(program), *arguments])
         wall = time.perf_counter() - started
         services = sum(
             spent - before.get(pid, 0.0) for pid, spent in self._services().items()
         )  # a service that the command has started begins at 0
-        return Cost(wall, services + _of_children() - children)
+        cpu = services + _of_children() - children
+        # A thread that has ended since is missing, so its part may have less than before.
+        parts = {
+            name: max(spent - threads.get(name, 0.0), 0.0)
+            for name, spent in self._threads().items()
+        }
+        return Cost(wall=wall, cpu=cpu, parts={**parts, OTHERS: cpu - sum(parts.values())})
 
     def peer(self, *hours: str) -> Cost:
         """Let DuckDB compute queues and groups of these hours, and return the cost."""
         before, started = _of_children(), time.perf_counter()
         self._run([self._bin("python"), "-m", "bench.peer", str(self.home), *hours])
-        return Cost(time.perf_counter() - started, _of_children() - before)
+        return Cost(wall=time.perf_counter() - started, cpu=_of_children() - before)
 
     def shares(self, ticks: int) -> dict[str, float]:
         """Return by name of `SHARES` the share of these steps in the time of the newest ticks."""
@@ -169,6 +195,20 @@ class Side:
             services[pid] = sum(map(int, fields[11:15])) / CLOCK
         return services
 
+    def _threads(self) -> dict[str, float]:
+        """Return the processor time of the engine so far by what its threads do."""
+        parts: dict[str, float] = defaultdict(float)
+        with suppress(OSError, ValueError):  # it may not run
+            pid = json.loads((self.home / "engine" / "engine.json").read_text())["pid"]
+            whole = _seconds(Path(f"/proc/{pid}/stat"))
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with suppress(OSError):  # it may have ended
+                    name = (thread / "comm").read_text().strip()
+                    known = [part for begin, part in THREADS.items() if name.startswith(begin)]
+                    parts[known[0] if known else OTHER_THREADS] += _seconds(thread / "stat")
+            parts[OTHER_THREADS] += whole - sum(parts.values())
+        return parts
+
     def _bin(self, name: str) -> str:
         return str(self.checkout / ".venv" / "bin" / name)
 
@@ -184,6 +224,11 @@ class Side:
         )
         if done.returncode != 0:
             raise SystemExit(f"{command[:2]} exited {done.returncode}: {done.stderr[-500:]}")
+
+
+def _seconds(stat: Path) -> float:
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK
 
 
 def _of_children() -> float:
@@ -290,6 +335,7 @@ def main() -> None:
             head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
         parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
         versions = ["before", "now"] if is_pair else ["now"]
+        parts.append(_profile(measured, versions))
         for place, version in enumerate(versions):
             ticks = [costs[place].cpu for name, costs in measured if name.startswith("tick")]
             line = f"{version}, {groups * ROWS_OF_GROUP:,} group queues"
@@ -304,6 +350,20 @@ def main() -> None:
         axes = ("tick since the engine's start", "processor time, s")
         parts.append(report.plot("costs", "Processor time of each tick", axes, lines))
     report.write_section("costs", "\n\n".join([title, *parts]))
+
+
+def _profile(measured: Sequence[tuple[str, Sequence[Cost]]], versions: Sequence[str]) -> str:
+    """Return where the processor time of the first ticks goes, by what takes it."""
+    rows = []
+    for first, last in ((1, 3), (4, 6), (7, 10), (11, 30), (31, 60)):
+        names = [f"tick {number}" for number in range(first, last + 1)]
+        of = [costs for name, costs in measured if name in names]
+        for place, version in enumerate(versions if of else ()):
+            spent = {part: fmean(it[place].parts.get(part, 0.0) for it in of) for part in PARTS}
+            whole = fmean(it[place].cpu for it in of)
+            ticks = f"{first} to {first + len(of) - 1}, {version}"
+            rows.append([ticks, *(f"{seconds:.1f}" for seconds in (whole, *spent.values()))])
+    return f"Mean of a tick, s of CPU:\n\n{report.table(['ticks', 'all', *PARTS], rows)}"
 
 
 def _shown(costs: Sequence[Cost], width: int) -> list[str]:
