@@ -25,11 +25,17 @@ def shown(tmp_path_factory: pytest.TempPathFactory, empty_lake: Lake) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def reader(shown: Lake) -> Iterator[TestClient]:
+def board(shown: Lake) -> Store:
+    """The rows that `reader` shows."""
+    made = Store(shown)
+    made.refresh()
+    return made
+
+
+@pytest.fixture(scope="module")
+def reader(board: Store) -> Iterator[TestClient]:
     """A client of a whole application, threads and all, for tests that change nothing."""
-    store = Store(shown)
-    store.refresh()
-    with TestClient(application(store), base_url=BASE_URL) as client:
+    with TestClient(application(board), base_url=BASE_URL) as client:
         yield client
 
 

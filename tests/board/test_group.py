@@ -10,18 +10,20 @@ from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 from tidemark.board.api.group import with_reports
 from tidemark.board.newest import GROUP_REACH
+from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 
 
 @pytest.fixture(scope="module")
-def past(shown: Lake) -> list[datetime]:
+def past(shown: Lake, board: Store) -> list[datetime]:
     """Ten minutes of mailer, with a gap of five minutes in it; their instants."""
     newest = board_home.now()
     instants = [newest - timedelta(minutes=back) for back in (30, 29, 28, 27, 22, 21, 20)]
     lags = [None if number == 2 else 100 * number for number in range(len(instants))]
     groups = {at: [group("mailer", lag=lag)] for at, lag in zip(instants, lags, strict=True)}
     add_snapshots(shown, groups, queues=QUEUES)
+    board.refresh()
     return instants
 
 

@@ -13,7 +13,7 @@ from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_o
 from tests.support.lake_copies import copied
 from tidemark.board.copies import start
 from tidemark.board.data_files import DataFiles
-from tidemark.board.group_copies import MOST, GroupCopies
+from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
@@ -26,6 +26,7 @@ NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
 WINDOW = Window.through(NOW - timedelta(hours=30), NOW)
 HOURS = Window(NOW - timedelta(hours=5), NOW)
 MAILER = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders"}
+NAMES = (*COLUMNS, ERROR)
 PLAIN = ["observed_at", "lag", "delay_ms", "delay_error_ms"]
 
 
@@ -76,9 +77,9 @@ class Copying:
 @pytest.fixture(scope="module")
 def copying(day: Lake, tmp_path_factory: pytest.TempPathFactory) -> Copying:
     store = Store(copied(day, Home.of(tmp_path_factory.mktemp("copies") / "home")))
-    before = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
+    before = store.groups.rows(HOURS, MAILER, NAMES, by_day=False).select(PLAIN)
     copies = copy_all(store)
-    after = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
+    after = store.groups.rows(HOURS, MAILER, NAMES, by_day=False).select(PLAIN)
     return Copying(before=before, copies=copies, after=after, folder=store.lake.home.path / "board")
 
 
@@ -104,7 +105,7 @@ def test_copies_hold_what_the_tables_hold(copying: Copying) -> None:
 
 
 def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
-    rows = with_copies.groups.rows(WINDOW, MAILER, by_day=True)
+    rows = with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=True)
     at = rows["observed_at"].to_pylist()
     assert at == sorted(at) and len(at) == 87
     # 20 minutes apart, so that every point holds one observation.
@@ -118,10 +119,10 @@ def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
 def test_an_hour_that_changes_is_copied_again(with_copies: Store) -> None:
     lake = with_copies.lake
     add_snapshot(lake, NOW - timedelta(hours=4, minutes=5), [group("mailer", lag=7_777)])
-    assert 7_777 in with_copies.groups.rows(HOURS, MAILER, by_day=False)["lag"].to_pylist()
+    assert 7_777 in with_copies.groups.rows(HOURS, MAILER, NAMES, by_day=False)["lag"].to_pylist()
     assert copy_all(with_copies) == 2, "the hour, and its day"
     with_copies.copies.remove_old(NOW)
-    assert 7_777 in with_copies.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()
+    assert 7_777 in with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=True)["lag"].to_pylist()
 
 
 def test_a_file_of_one_broker_is_no_point_of_a_cluster(with_copies: Store) -> None:
@@ -130,10 +131,10 @@ def test_a_file_of_one_broker_is_no_point_of_a_cluster(with_copies: Store) -> No
     add_snapshot(with_copies.lake, at - timedelta(minutes=1), [group("mailer", lag=7_777)])
     add_snapshot(with_copies.lake, at, [group("mailer", lag=3_333)], source="store")
     hour = Window(NOW - timedelta(hours=5), NOW)
-    before = with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
+    before = with_copies.groups.rows(hour, MAILER, NAMES, by_day=False)["lag"].to_pylist()
     assert 7_777 in before and 3_333 not in before
     assert copy_all(with_copies) == 2, "the hour, and its day"
-    assert with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist() == before
+    assert with_copies.groups.rows(hour, MAILER, NAMES, by_day=False)["lag"].to_pylist() == before
 
 
 def test_files_show_a_cluster_that_nothing_else_observes(past: Store) -> None:
@@ -141,9 +142,9 @@ def test_files_show_a_cluster_that_nothing_else_observes(past: Store) -> None:
     alone = MAILER | {"cluster": "alone"}
     add_snapshot(past.lake, at, [group("mailer", lag=1)], "alone", source="store")
     hour = Window(NOW - timedelta(hours=5), NOW)
-    assert past.groups.rows(hour, alone, by_day=False)["lag"].to_pylist() == [1]
+    assert past.groups.rows(hour, alone, NAMES, by_day=False)["lag"].to_pylist() == [1]
     copy_all(past)
-    assert past.groups.rows(hour, alone, by_day=False)["lag"].to_pylist() == [1]
+    assert past.groups.rows(hour, alone, NAMES, by_day=False)["lag"].to_pylist() == [1]
 
 
 def test_old_copies_are_removed(with_copies: Store) -> None:
@@ -151,7 +152,7 @@ def test_old_copies_are_removed(with_copies: Store) -> None:
     with_copies.copies.remove_old(NOW + timedelta(days=3))
     names = sorted(path.name[:10] for path in (lake.home.path / "board").glob("*/*.parquet"))
     assert names == ["2026-11-22", "2026-11-23"], "days stay, hours are read by the day"
-    again = with_copies.groups.rows(WINDOW, MAILER, by_day=True)
+    again = with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=True)
     assert again.num_rows == 87
 
 
@@ -161,24 +162,24 @@ def test_a_damaged_copy_is_removed_and_made_again(
     with_copies: Store, size: int, by_day: bool
 ) -> None:
     """A crash of the machine may leave a file that is cut."""
-    before = with_copies.groups.rows(WINDOW, MAILER, by_day=by_day)
+    before = with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=by_day)
     folder = with_copies.lake.home.path / "board"
     for path in [*folder.glob("days/*"), *sorted(folder.glob("hours/*"))[-3:-1]]:
         os.truncate(path, size)
-    after = with_copies.groups.rows(WINDOW, MAILER, by_day=by_day)
+    after = with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=by_day)
     assert after.num_rows == before.num_rows
     assert after["lag"].equals(before["lag"])
     assert copy_all(with_copies) > 0
-    assert with_copies.groups.rows(WINDOW, MAILER, by_day=by_day).equals(before)
+    assert with_copies.groups.rows(WINDOW, MAILER, NAMES, by_day=by_day).equals(before)
 
 
 def test_the_folder_can_be_deleted_while_a_board_uses_it(with_copies: Store) -> None:
-    before = with_copies.groups.rows(HOURS, MAILER, by_day=False)
+    before = with_copies.groups.rows(HOURS, MAILER, NAMES, by_day=False)
     assert before.num_rows == 15
     shutil.rmtree(with_copies.lake.home.path / "board")
-    assert with_copies.groups.rows(HOURS, MAILER, by_day=False).equals(before)
+    assert with_copies.groups.rows(HOURS, MAILER, NAMES, by_day=False).equals(before)
     assert copy_all(with_copies) > 24
-    assert with_copies.groups.rows(HOURS, MAILER, by_day=False).equals(before)
+    assert with_copies.groups.rows(HOURS, MAILER, NAMES, by_day=False).equals(before)
 
 
 def test_a_day_is_copied_although_an_hour_is_damaged(with_copies: Store) -> None:

@@ -108,13 +108,14 @@ def test_groups_are_filtered_and_sorted(reader: TestClient) -> None:
         assert reader.get(f"/groups?{wrong}", headers=HTML).status_code == 400
 
 
-def test_a_group_shows_its_past_with_gaps(client: TestClient, filled: Lake) -> None:
+def test_a_group_shows_its_past_with_gaps(client: TestClient, store: Store, filled: Lake) -> None:
     newest = board_home.now()
     groups = {
         newest - timedelta(minutes=back): [group("mailer", lag=back, delay_ms=1000)]
         for back in (30, 29, 28, 20, 19, 18)
     }
     add_snapshots(filled, groups, queues=QUEUES)
+    store.refresh()
     text = client.get(PATHS[2], headers=HTML).text
     line = re.search(r'<path class="line a" d="([^"]+)"', text)
     assert line and line[1].count("M") >= 2, "a gap interrupts the line"

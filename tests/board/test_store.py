@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from pyiceberg.exceptions import NoSuchTableError
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group
 from tidemark.board import store as stores
 from tidemark.board.application import application
+from tidemark.board.data_files import DataFiles
 from tidemark.board.metrics import feed
 from tidemark.board.store import SETTLED_SECONDS, Changing, Store
 from tidemark.lake.catalog import Lake
@@ -36,6 +38,23 @@ def test_a_new_snapshot_replaces_the_rows_before(store: Store, filled: Lake) -> 
     assert store.newest.at[CLUSTER] == before + timedelta(minutes=1)
     assert store.newest.of(progress.GROUPS)["lag"].to_pylist() == [7]
     assert not store.refresh(), "nothing has changed since"
+
+
+def test_a_table_is_looked_up_once_for_each_version(store: Store, filled: Lake) -> None:
+    known = store.files.by_hour(progress.GROUPS)
+    filled.catalog.drop_table(progress.GROUPS.name)
+    assert known and store.files.by_hour(progress.GROUPS) == known
+    with pytest.raises(NoSuchTableError):
+        DataFiles(filled).by_hour(progress.GROUPS)
+
+
+def test_a_new_version_of_a_table_shows_its_files_after_a_check(store: Store, filled: Lake) -> None:
+    hours = store.files.by_hour(progress.GROUPS)
+    later = store.newest.at[CLUSTER] + timedelta(hours=1)
+    board_home.add_snapshot(filled, later, [group("billing", lag=7)])
+    assert store.files.by_hour(progress.GROUPS) == hours
+    store.files.present()
+    assert len(store.files.by_hour(progress.GROUPS) or {}) == len(hours or {}) + 1
 
 
 def test_each_cluster_shows_its_own_newest_snapshot(store: Store, filled: Lake) -> None:

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
 import duckdb
@@ -26,12 +27,19 @@ KEPT = timedelta(days=91)
 SETTLED = timedelta(minutes=10)
 """Time after its end at which an hour is copied; ticks may still write it before."""
 
-ROW_GROUP = 8192
-"""Rows that are read at least; a group has a thousand of them in a day at most."""
+ROW_GROUP = 24_576
+"""Rows of a row group.
+
+A reader parses the description of every row group of a file and the rows of one. For 1,000 groups
+on topics 9,000 rows are the least work, for 20,000 they are 40,000.
+"""
 
 CHECK_SECONDS = 30.0
 SHARE = 0.25
 """Share of the time that copying may take from ticks and requests."""
+
+Reader = Callable[[list[str]], pa.Table]
+"""Returns the rows of files; it raises `duckdb.Error` where one is damaged."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,22 +126,19 @@ class Copies(ABC):
         return _divided(day_paths, window, 86_400)
 
     def read(
-        self,
-        window: Window,
-        reader: Callable[[list[str]], pa.Table],
-        *,
-        by_day: bool,
+        self, window: Window, of_hours: Reader, of_days: Reader | None = None
     ) -> tuple[list[pa.Table], list[Window]]:
         """Return the rows of the copies of a window, and the windows that have no copy.
 
         Args:
             window: the window.
-            reader: returns the rows of files; it raises `duckdb.Error` where one is damaged.
-            by_day: whether copies of days are read where there are any.
+            of_hours: returns the rows of copies of hours.
+            of_days: returns those of days, which are read first where there are any; no copy of a
+                day is read without.
         """
-        stages = (self.days, self.hours) if by_day else (self.hours,)
+        days = [(self.days, of_days)] if of_days else []
         parts, missing = [], [window]
-        for copies_of in stages:
+        for copies_of, reader in (*days, (self.hours, of_hours)):
             rest: list[Window] = []
             for item in missing:
                 rows, without = _copied(copies_of, item, reader)
@@ -148,7 +153,7 @@ class Copies(ABC):
 
     def _day_path(self, day: int, names: Mapping[int, str]) -> Path:
         at = datetime.fromtimestamp(day * 86_400, UTC)
-        name = digest(names.get(hour, "") for hour in _hours_of(day))
+        name = digest(tuple(names.get(hour, "") for hour in _hours_of(day)))
         return self.folders[1] / f"{at:%Y-%m-%d}-{name}.parquet"
 
     def _copy_day(self, target: Path, hours: list[Path]) -> None:
@@ -211,8 +216,9 @@ def write(
     part.replace(target)
 
 
-def digest(texts: Iterable[str]) -> str:
-    """Return a name of texts, which other texts do not have."""
+@lru_cache(2 * 24 * 2 * KEPT.days)
+def digest(texts: tuple[str, ...]) -> str:
+    """Return a name of texts, which other texts do not have; of all copies it is remembered."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
@@ -221,7 +227,7 @@ CopiesOf = Callable[[Window], tuple[list[Path], list[Window]]]
 
 
 def _copied(
-    copies_of: CopiesOf, window: Window, reader: Callable[[list[str]], pa.Table]
+    copies_of: CopiesOf, window: Window, reader: Reader
 ) -> tuple[list[pa.Table], list[Window]]:
     paths, missing = copies_of(window)
     if not paths:

@@ -1,6 +1,7 @@
 """Copies of ``progress.groups`` sorted by group, so that months of one group are read fast.
 
-An hour has the error of the delay too, and a day points of `POINT`.
+An hour has the error of the delay too. A day has points of `POINT`, each with its last and its
+largest values.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ ERROR = "delay_error_ms"
 """Error of the delay of the most delayed queue, from ``progress.queues``."""
 
 MOST = "most_"
-"""Prefix of the names of the largest values of a point."""
+"""Prefix of the names of the largest values of a point, which copies of days have."""
 
 POINT = 900
 """Seconds of a point of a day: with its last and its largest value."""
@@ -40,18 +41,17 @@ _HOUR = f"""
         SELECT cluster, consumer_group, topic, observed_at,
             arg_max_null({ERROR}, delay_ms) AS {ERROR}
         FROM queues WHERE delay_ms IS NOT NULL GROUP BY ALL)
-    SELECT {_ORDER}, {", ".join(COLUMNS)}, {ERROR},
-        {", ".join(f"{name} AS {MOST}{name}" for name in (*COLUMNS, ERROR))}
+    SELECT {_ORDER}, {", ".join(COLUMNS)}, {ERROR}
     FROM groups LEFT JOIN errors USING (cluster, consumer_group, topic, observed_at)
     ORDER BY {_ORDER}"""
 
 _DAY = f"""
     SELECT cluster, consumer_group, topic,
-        time_bucket(INTERVAL {POINT} SECOND, observed_at) AS point, point AS observed_at,
-        {", ".join(f"arg_max_null({name}, observed_at) AS {name}" for name in (*COLUMNS, ERROR))},
+        time_bucket(INTERVAL {POINT} SECOND, instant) AS observed_at,
+        {", ".join(f"arg_max_null({name}, instant) AS {name}" for name in (*COLUMNS, ERROR))},
         {", ".join(f"max({name}) AS {MOST}{name}" for name in (*COLUMNS, ERROR))}
-    FROM read_parquet(?) copies GROUP BY cluster, consumer_group, topic, point
-    ORDER BY cluster, consumer_group, topic, point"""
+    FROM (SELECT *, observed_at AS instant FROM read_parquet(?))
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 
 
 class GroupCopies(Copies):

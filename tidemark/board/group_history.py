@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemark.board.copies import Reader
 from tidemark.board.data_files import DataFiles, session
-from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
+from tidemark.board.group_copies import ERROR, MOST, GroupCopies
 from tidemark.board.past import group_rows_between, rows_between
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
@@ -69,32 +70,26 @@ def series(
     With a step this is the first empty step: points are never more than `steps_in` counts.
     """
     instants: list[datetime] = rows[instant].to_pylist()
-    values = {name: _known(rows[name]) for name in columns}
-    largest = {name: _known(rows[most + name]) for name in columns} if most else values
+    points = instants if step is None else [_floor(at, step) for at in instants]
     longest = GAP * usual_distance(instants)
-    made = Series(
-        step=step,
-        instants=[],
-        last={name: [] for name in columns},
-        maximum={name: [] for name in columns},
-    )
-    before: datetime | None = None
-    for place, at in enumerate(instants):
-        point = at if step is None else _floor(at, step)
-        if before is not None and at - before > longest:
+    begins = [n for n, point in enumerate(points) if n == 0 or point != points[n - 1]]
+    places: list[tuple[datetime, slice]] = []
+    for begin, end in pairwise([*begins, len(points)]):
+        before, at = instants[max(0, begin - 1)], instants[begin]
+        if at - before > longest:
             # With a step, a gap that leaves none empty does not show.
             gap = before + (at - before) / 2 if step is None else _following(before, step)
-            if gap < point:
-                nothing = dict.fromkeys(columns)
-                _append(made, gap, nothing, nothing)
-        row = {name: values[name][place] for name in columns}
-        maximum = {name: largest[name][place] for name in columns}
-        if made.instants and made.instants[-1] == point:
-            _merge(made, row, maximum)
-        else:
-            _append(made, point, row, maximum)
-        before = at
-    return made
+            if gap < points[begin]:
+                places.append((gap, slice(0, 0)))
+        places.append((points[begin], slice(begin, end)))
+    values = {name: _known(rows[name]) for name in columns}
+    largest = {name: _known(rows[most + name]) for name in columns} if most else values
+    return Series(
+        step=step,
+        instants=[at for at, _ in places],
+        last={name: [_last(values[name][of]) for _, of in places] for name in columns},
+        maximum={name: [_largest(largest[name][of]) for _, of in places] for name in columns},
+    )
 
 
 def steps_in(window: Window, step: int) -> int:
@@ -116,18 +111,12 @@ def _known(column: pa.ChunkedArray) -> list[Any]:
     return [None if row is None or not isfinite(row) else row for row in column.to_pylist()]
 
 
-def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, Any]) -> None:
-    made.instants.append(at)
-    for name, value in row.items():
-        made.last[name].append(value)
-        made.maximum[name].append(maximum[name])
+def _last(values: list[Any]) -> Any:
+    return values[-1] if values else None
 
 
-def _merge(made: Series, row: dict[str, Any], maximum: dict[str, Any]) -> None:
-    for name, value in row.items():
-        made.last[name][-1] = value
-        known = [item for item in (made.maximum[name][-1], maximum[name]) if item is not None]
-        made.maximum[name][-1] = max(known) if known else None
+def _largest(values: list[Any]) -> Any:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _following(at: datetime, step: int) -> datetime:
@@ -150,37 +139,41 @@ class GroupHistory:
         self._files = files
         self._copies = copies
 
-    def rows(self, window: Window, equal: Mapping[str, str], *, by_day: bool) -> pa.Table:
+    def rows(
+        self, window: Window, equal: Mapping[str, str], names: Sequence[str], *, by_day: bool
+    ) -> pa.Table:
         """Return the rows of a group on a topic over a window, in order of time.
 
         Args:
             window: the window.
             equal: ``cluster``, ``consumer_group`` and ``topic``.
+            names: some of `tidemark.board.group_copies.COLUMNS`, and `ERROR`.
             by_day: whether points of `POINT` do where days are copied.
 
         Returns:
-            ``observed_at``, `COLUMNS` and `ERROR`, and of each its largest value in the point.
+            ``observed_at`` and these columns, and of each its largest value in the point.
 
         Raises:
             DamagedError: a file of a table is missing or damaged.
         """
+        schema = empty(names).schema
 
-        def reader(paths: list[str]) -> pa.Table:
-            return _read(paths, window, equal)
+        def reader(most: str) -> Reader:
+            return lambda paths: _read(paths, window, equal, names, most)
 
-        copied, others = self._copies.read(window, reader, by_day=by_day)
-        # The empty part comes first: its schema is that of the result, also without other rows.
-        parts = [empty(), *copied, *(self._uncopied(window, equal) for window in others)]
-        schema = parts[0].schema
-        whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
-        return whole.sort_by("observed_at")
+        # A row of an hour is its own largest value.
+        copied, others = self._copies.read(window, reader(""), reader(MOST) if by_day else None)
+        parts = [*copied, *(self._uncopied(window, equal, names) for window in others)]
+        selected = [part.select(schema.names).cast(schema) for part in parts]
+        return pa.concat_tables([empty(names), *selected]).sort_by("observed_at")
 
-    def _uncopied(self, window: Window, equal: Mapping[str, str]) -> pa.Table:
+    def _uncopied(self, window: Window, equal: Mapping[str, str], names: Sequence[str]) -> pa.Table:
         """Return the rows of a window from the tables; errors of a few hours only."""
         lake, files = self._lake, self._files
-        rows = group_rows_between(lake, files, window, equal, COLUMNS)
+        of_groups = [name for name in names if name != ERROR]
+        rows = group_rows_between(lake, files, window, equal, of_groups)
         errors: dict[datetime, tuple[int, int | None]] = {}
-        if window.end - window.start <= ERRORS_WITHIN:
+        if ERROR in names and window.end - window.start <= ERRORS_WITHIN:
             of_queues = ("delay_ms", ERROR)
             for row in rows_between(
                 lake, files, progress.QUEUES, window, equal, of_queues
@@ -190,15 +183,19 @@ class GroupHistory:
                     errors[row["observed_at"]] = (delay, row[ERROR])
         numbers = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
         rows = rows.append_column(ERROR, pa.array(numbers, type=pa.int64()))
-        for name in (*COLUMNS, ERROR):
+        for name in names:
             rows = rows.append_column(f"{MOST}{name}", rows[name])
         return rows
 
 
-def _read(copies: list[str], window: Window, equal: Mapping[str, str]) -> pa.Table:
-    names = ", ".join(empty().schema.names)
+def _read(
+    copies: list[str], window: Window, equal: Mapping[str, str], names: Sequence[str], most: str
+) -> pa.Table:
+    """Return rows of copies; `most` begins the names of their columns with the largest values."""
+    largest = [f"{most}{name} AS {MOST}{name}" for name in names]
     text = (
-        f"SELECT {names} FROM read_parquet(?) WHERE observed_at >= ? AND observed_at < ? "
+        f"SELECT {', '.join(('observed_at', *names, *largest))} FROM read_parquet(?) "
+        "WHERE observed_at >= ? AND observed_at < ? "
         "AND cluster = ? AND consumer_group = ? AND topic = ?"
     )
     of = [equal["cluster"], equal["consumer_group"], equal["topic"]]
@@ -207,12 +204,11 @@ def _read(copies: list[str], window: Window, equal: Mapping[str, str]) -> pa.Tab
         return reading.sql(text, params=values).to_arrow_table()
 
 
-def empty() -> pa.Table:
-    """Return no rows, with the columns of `GroupHistory.rows`."""
+def empty(names: Sequence[str]) -> pa.Table:
+    """Return no rows, as `GroupHistory.rows` returns them of these columns."""
     types = {
         column.name: column.type for column in (*progress.GROUPS.columns, *progress.QUEUES.columns)
     }
-    names = (*COLUMNS, ERROR)
     fields = [("observed_at", types["observed_at"])]
     fields += [(f"{most}{name}", types[name]) for most in ("", MOST) for name in names]
     return pa.schema(fields).empty_table()

@@ -121,7 +121,7 @@ class ChangeCopies(Copies):
                 return reading.sql(text, params=values).to_arrow_table().cast(SCHEMA)
 
         try:
-            parts, missing = self.read(window, reader, by_day=True)
+            parts, missing = self.read(window, reader, reader)
         # A page without old changes is better than none, and says so.
         except DamagedError as error:
             _log.warning("changes of health cannot be read: %s", one_line(error))

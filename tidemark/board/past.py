@@ -155,10 +155,14 @@ def group_rows_between(
     """
     names = (*columns, "snapshot_id")
     rows = rows_between(lake, files, progress.GROUPS, window, equal, names)
-    cluster, reach = {"cluster": equal["cluster"]}, remembered(window)
-    return of_whole_clusters(
-        rows, snapshots_of(rows_between(lake, files, raw.SNAPSHOTS, reach, cluster, COLUMNS))
-    )
+
+    def snapshots(within: Window) -> list[LoadedSnapshot]:
+        cluster = {"cluster": equal["cluster"]}
+        return snapshots_of(rows_between(lake, files, raw.SNAPSHOTS, within, cluster, COLUMNS))
+
+    if all(snapshot.is_of_all_brokers for snapshot in snapshots(window)):
+        return rows
+    return of_whole_clusters(rows, snapshots(remembered(window)))
 
 
 def of_whole_clusters(rows: pa.Table, known: Iterable[LoadedSnapshot]) -> pa.Table:

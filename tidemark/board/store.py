@@ -25,7 +25,6 @@ from tidemark.host.failures import one_line
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress
-from tidemark.lake.versions import versions
 
 CHECK_SECONDS = 2.0
 """Seconds between two checks of the versions of tables."""
@@ -191,7 +190,7 @@ class Store:
             before = self._newest
             try:
                 if self._has_history():
-                    present = versions(self.lake)
+                    present = self.files.present()
                     if present != before.versions:
                         newest = read_newest(self.lake, before, present, datetime.now(UTC))
                         if newest.at != before.at:
@@ -228,7 +227,12 @@ class Store:
 
     def start_copies(self) -> Callable[[], None]:
         """Copy the past in a thread; return a function that ends it."""
-        return copies.start((self.copies, self.health), self._has_history)
+
+        def has_history() -> bool:
+            # Nobody else requests the present files while nobody reads.
+            return self._has_history() and bool(self.files.present())
+
+        return copies.start((self.copies, self.health), has_history)
 
     def start(self) -> Callable[[], None]:
         """Refresh every `CHECK_SECONDS` in a thread; return a function that ends it."""
@@ -260,7 +264,7 @@ class Store:
     def _present(self) -> Mapping[str, str]:
         """Return the present versions of tables; none where they cannot be read."""
         try:
-            return versions(self.lake) if self._has_history() else {}
+            return self.files.present() if self._has_history() else {}
         except Exception:
             return {}  # `refresh` reports the reason
 

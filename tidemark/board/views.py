@@ -319,11 +319,13 @@ class View:
         rows = group_rows_between(self._store.lake, self._store.files, window, equal, columns)
         return rows if self.scope.sees(equal) else rows.slice(0, 0)
 
-    def history(self, window: Window, equal: Mapping[str, str], *, by_day: bool) -> pa.Table:
+    def history(
+        self, window: Window, equal: Mapping[str, str], names: Sequence[str], *, by_day: bool
+    ) -> pa.Table:
         """Return a group on a topic over time; see `GroupHistory.rows`."""
         if not self.scope.sees(equal):
-            return group_history.empty()
-        return self._store.groups.rows(window, equal, by_day=by_day)
+            return group_history.empty(names)
+        return self._store.groups.rows(window, equal, names, by_day=by_day)
 
     # The brokers now.
 

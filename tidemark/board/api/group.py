@@ -218,7 +218,7 @@ def history_of(
         window = Window(window.start, end)
     if set(names) <= {*COLUMNS, ERROR}:
         by_day = step is not None and step % POINT == 0
-        past = view.history(window, equal, by_day=by_day)
+        past = view.history(window, equal, names, by_day=by_day)
         return series(past, "observed_at", names, step or step_for(window, past.num_rows), MOST)
     past = view.group_rows_between(window, equal, names)
     return series(past, "observed_at", names, step or step_for(window, past.num_rows))
