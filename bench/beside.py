@@ -25,7 +25,7 @@ import dagster as dg
 import orchestration
 from bench import report, standin
 from bench.past import CLUSTER, Past
-from bench.soak import TIDEMARK, print_line
+from bench.soak import TIDEMARK, print_line, start_interruptible_programs
 from orchestration.instance.files import prepare
 from orchestration.jobs import TICK
 from tidemark.embedded import run_services
@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--every", default="10s", help="interval of collection")
     parser.add_argument("--calm", type=float, default=5, help="minutes of ticks before and after")
     options = parser.parse_args()
+    start_interruptible_programs()
     start = floor_hour(datetime.now(UTC)) - (options.hours + 1) * HOUR
     past = Past(start=start, topics=options.groups, groups=options.groups)
     with tempfile.TemporaryDirectory() as folder:

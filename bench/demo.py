@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench import report
 from bench.costs import ROOT
-from bench.soak import print_line
+from bench.soak import print_line, start_interruptible_programs
 from tidemark.lab.layout import free_port_base
 
 FIRST_TICK = "demo: tick 1: success"
@@ -47,8 +47,7 @@ def main() -> None:
         "--prepared", action="store_true", help="jars and brokers are fetched: no uncounted run"
     )
     options = parser.parse_args()
-    # A program that a shell starts in the background ignores it, and so would each demo.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    start_interruptible_programs()
     names = {"now": ROOT} | ({"before": options.before} if options.before else {})
     if not options.prepared:
         for checkout in names.values():

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from bench.costs import ROOT
-from bench.soak import print_line
+from bench.soak import print_line, start_interruptible_programs
 from tidemark.lab.layout import free_port_base
 
 MARK = "BENCH_INTERRUPTS"
@@ -131,8 +131,7 @@ def main() -> None:
     parser.add_argument("--moments", type=float, nargs="+", help="seconds, in place of random ones")
     parser.add_argument("--before", type=Path, help="interrupt the demo of this checkout instead")
     options = parser.parse_args()
-    # A program that a shell starts in the background ignores it, and so would each demo.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    start_interruptible_programs()
     print_line(f"seed {options.seed}")
     chance = random.Random(options.seed)
     moments = options.moments or [chance.uniform(EARLIEST, LATEST) for _ in range(options.times)]

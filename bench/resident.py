@@ -23,7 +23,7 @@ import psutil
 
 from bench import report, standin
 from bench.costs import ROOT
-from bench.soak import print_line
+from bench.soak import print_line, start_interruptible_programs
 from tidemark.lab.large import Large
 from tidemark.lab.layout import free_port_base
 
@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="+", default=[25, 250])
     parser.add_argument("--idle", action="store_true", help="without engine and schedules")
     options = parser.parse_args()
+    start_interruptible_programs()
     sides = {"now": ROOT}
     if options.before:
         sides["before"] = options.before.resolve()

@@ -142,6 +142,11 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def start_interruptible_programs() -> None:
+    """Let programs that this one starts heed SIGINT, which a shell's background programs ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def main() -> None:
     """Runs the soak and exits 1 when a table differs."""
     parser = argparse.ArgumentParser(description=__doc__)
