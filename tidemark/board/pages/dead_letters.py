@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.api.dead_letters import dead_letter_rows, worst_first
+from tidemark.board.dead_letter_rows import dead_letter_rows, worst_first
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.sparklines import Sparkline, sparkline

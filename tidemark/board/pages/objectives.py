@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.api.objectives import least_left_first, minutes_allowed, objective_rows
+from tidemark.board.objective_rows import least_left_first, minutes_allowed, objective_rows
 from tidemark.board.pages.layout import ThePage
 from tidemark.board.paging import containing, having
 from tidemark.lake.typed_rows import dict_rows

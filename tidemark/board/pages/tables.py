@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.api.events import event_rows
-from tidemark.board.api.topics import producer_rows, topic_details, topic_rows
 from tidemark.board.group_history import series, step_for
 from tidemark.board.incident_rows import WORST_FIRST, incident_rows
 from tidemark.board.newest import until
@@ -18,7 +17,9 @@ from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.paging import containing, having, page_of_list
+from tidemark.board.producer_rows import producer_rows
 from tidemark.board.responses import ProblemError
+from tidemark.board.topic_rows import topic_details, topic_rows
 from tidemark.board.trends import TOPICS
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
