@@ -40,7 +40,7 @@ def test_a_new_snapshot_replaces_the_rows_before(store: Store, filled: Lake) -> 
     assert not store.refresh(), "nothing has changed since"
 
 
-def test_a_table_is_looked_up_once_for_each_version(store: Store, filled: Lake) -> None:
+def test_the_catalog_is_read_once_for_each_version_of_a_table(store: Store, filled: Lake) -> None:
     known = store.files.by_hour(progress.GROUPS)
     filled.catalog.drop_table(progress.GROUPS.name)
     assert known and store.files.by_hour(progress.GROUPS) == known
