@@ -169,23 +169,29 @@ class GroupHistory:
 
     def _uncopied(self, window: Window, equal: Mapping[str, str], names: Sequence[str]) -> pa.Table:
         """Return the rows of a window from the tables; errors of a few hours only."""
-        lake, files = self._lake, self._files
         of_groups = [name for name in names if name != ERROR]
-        rows = group_rows_between(lake, files, window, equal, of_groups)
-        errors: dict[datetime, tuple[int, int | None]] = {}
-        if ERROR in names and window.end - window.start <= ERRORS_WITHIN:
-            of_queues = ("delay_ms", ERROR)
-            for row in rows_between(
-                lake, files, progress.QUEUES, window, equal, of_queues
-            ).to_pylist():
-                delay = row["delay_ms"]
-                if delay is not None and delay >= errors.get(row["observed_at"], (-1, None))[0]:
-                    errors[row["observed_at"]] = (delay, row[ERROR])
-        numbers = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
-        rows = rows.append_column(ERROR, pa.array(numbers, type=pa.int64()))
+        rows = group_rows_between(self._lake, self._files, window, equal, of_groups)
+        if ERROR in names:
+            errors = self._errors(window, equal)
+            numbers = [errors.get(at) for at in rows["observed_at"].to_pylist()]
+            rows = rows.append_column(ERROR, pa.array(numbers, type=pa.int64()))
         for name in names:
             rows = rows.append_column(f"{MOST}{name}", rows[name])
         return rows
+
+    def _errors(self, window: Window, equal: Mapping[str, str]) -> dict[datetime, int | None]:
+        """Return the error of the most delayed queue by instant; none of a long window."""
+        if window.end - window.start > ERRORS_WITHIN:
+            return {}
+        queues = rows_between(
+            self._lake, self._files, progress.QUEUES, window, equal, ("delay_ms", ERROR)
+        )
+        most: dict[datetime, tuple[int, int | None]] = {}
+        for row in queues.to_pylist():
+            delay = row["delay_ms"]
+            if delay is not None and delay >= most.get(row["observed_at"], (-1, None))[0]:
+                most[row["observed_at"]] = (delay, row[ERROR])
+        return {at: error for at, (_, error) in most.items()}
 
 
 def _read(
