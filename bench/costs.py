@@ -188,11 +188,10 @@ class Side:
         for state in [*self.home.glob("*/*.json"), *self.home.glob("*.json")]:
             try:
                 pid = json.loads(state.read_text())["pid"]
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                # It counts with the children that it has waited for.
+                services[pid] = _seconds(Path(f"/proc/{pid}/stat"), last=15)
             except (OSError, ValueError, KeyError, TypeError):
                 continue
-            # utime, stime, and those of the children it has waited for.
-            services[pid] = sum(map(int, fields[11:15])) / CLOCK
         return services
 
     def _threads(self) -> dict[str, float]:
@@ -226,9 +225,10 @@ class Side:
             raise SystemExit(f"{command[:2]} exited {done.returncode}: {done.stderr[-500:]}")
 
 
-def _seconds(stat: Path) -> float:
+def _seconds(stat: Path, last: int = 13) -> float:
+    """Return utime and stime of a ``stat``; with `last` 15 cutime and cstime too."""
     fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK
+    return sum(map(int, fields[11:last])) / CLOCK
 
 
 def _of_children() -> float:
@@ -335,7 +335,8 @@ def main() -> None:
             head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
         parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
         versions = ["before", "now"] if is_pair else ["now"]
-        parts.append(_profile(measured, versions))
+        if options.ticks:
+            parts.append(_profile(measured, versions))
         for place, version in enumerate(versions):
             ticks = [costs[place].cpu for name, costs in measured if name.startswith("tick")]
             line = f"{version}, {groups * ROWS_OF_GROUP:,} group queues"
