@@ -59,7 +59,10 @@ import inspect, json, sys, time
 from datetime import UTC, datetime
 from fastapi.testclient import TestClient
 from tidemark.board.application import application
-from tidemark.board.live_snapshots import LiveSnapshots
+try:
+    from tidemark.board.views.live import LiveSnapshots
+except ImportError:  # an earlier checkout
+    from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.rocketmq.records import ConsumerOffset, Snapshot, Topic

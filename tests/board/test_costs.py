@@ -19,11 +19,12 @@ from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.support.asgi import respond
-from tidemark.board import data_files, live_snapshots
+from tidemark.board import data_files
 from tidemark.board.application import SWITCH_SECONDS, THREADS, application
 from tidemark.board.data_files import session
 from tidemark.board.middleware import WAITING_REFUSALS, Limits, RefusalsMiddleware
 from tidemark.board.store import Store
+from tidemark.board.views import live
 from tidemark.lake.catalog import Lake
 
 
@@ -59,7 +60,7 @@ def test_threads_that_compute_are_few_and_give_way(store: Store) -> None:
 
 def test_a_refusal_takes_no_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients may repeat a refused request, and all threads may be waiting for files."""
-    monkeypatch.setattr(live_snapshots, "WAITING", 0)
+    monkeypatch.setattr(live, "WAITING", 0)
     end = threading.Event()
     with TestClient(application(store), "http://127.0.0.1") as client:
         assert client.portal

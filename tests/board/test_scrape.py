@@ -10,8 +10,8 @@ from tests.support import board_home
 from tests.support.scrape import Samples, scraped, value
 from tidemark.board.application import application
 from tidemark.board.metrics.feed import MetricsKeeper
-from tidemark.board.scope import Scope
 from tidemark.board.store import Store
+from tidemark.board.views.scope import Scope
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, raw
 from tidemark.settings.owners import Owners

@@ -31,8 +31,8 @@ from tidemark.alerting.recorded_actions import record_diagnosis
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
 from tidemark.board.dependencies import TheStore, free_of_groups, query_parameters, require_views
-from tidemark.board.scope import Scope
 from tidemark.board.store import Store
+from tidemark.board.views.scope import Scope
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import TABLES, alerting
 from tidemark.settings.home import Home

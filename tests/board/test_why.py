@@ -16,11 +16,10 @@ from jsonschema import Draft202012Validator
 from tests.support.board_home import CLUSTER, now, rows_of
 from tests.support.page_forms import form_of
 from tests.support.planned_groups import snapshot
-from tidemark.board import diagnoses
 from tidemark.board.access import Login, Person
 from tidemark.board.application import application
-from tidemark.board.diagnoses import Diagnoses
 from tidemark.board.store import Store
+from tidemark.board.views.live import Diagnoses
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.live.diagnosis import ClientStacks, Diagnosis, FirstMessage, Wish, to_json
@@ -133,7 +132,7 @@ def wishes(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
         seen.append(wish)
         return DIAGNOSIS
 
-    monkeypatch.setattr(diagnoses, "diagnose", diagnose)
+    monkeypatch.setattr("tidemark.board.views.live.diagnose", diagnose)
     live = Live(Cluster(namesrv=("a:1",), name=CLUSTER, message_lookup=True))
     client.app.state.views.live, client.app.state.views.diagnoses = live, Diagnoses(live)  # pyright: ignore
     yield seen
@@ -340,6 +339,6 @@ def test_too_many_diagnoses_are_refused(
     client: TestClient, wishes: list[Wish], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Members that hang take each diagnosis seconds."""
-    monkeypatch.setattr(diagnoses, "WAITING", 0)
+    monkeypatch.setattr("tidemark.board.views.live.WAITING_DIAGNOSES", 0)
     response = client.post(STACKS_OF_BILLING, json={})
     assert response.status_code == 503 and response.headers["retry-after"] and wishes == []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.board import application, connections, live_snapshots, middleware, passwords
+from tidemark.board import application, connections, middleware, passwords
+from tidemark.board.views import live
 
 ROOT = Path(__file__).parents[2]
 FAILURES, BOARD = (
@@ -54,9 +55,9 @@ def test_bounds_of_the_board_are_those_of_the_code() -> None:
     )
     assert bounds["parameters of an address"] == f"{of_parts.parameters}"
     assert bounds["snapshots taken now"] == (
-        f"{live_snapshots.THREADS} clusters at once, "
-        f"one a cluster in {live_snapshots.SECONDS:g} s; "
-        f"{live_snapshots.WAITING} requests wait for one"
+        f"{live.THREADS} clusters at once, "
+        f"one a cluster in {live.SECONDS:g} s; "
+        f"{live.WAITING} requests wait for one"
     )
     assert bounds["wrong passwords of a peer (an IPv4 address or an IPv6 /64)"] == (
         f"{passwords.WRONG} at once, then one every {passwords.RECOVERY_SECONDS:g} s; "

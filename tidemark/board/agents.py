@@ -23,11 +23,11 @@ from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.api import group as group_api
 from tidemark.board.api import groups as groups_api
 from tidemark.board.api import plan as plan_api
-from tidemark.board.dependencies import shown
-from tidemark.board.incident_rows import worst_groups
 from tidemark.board.responses import ProblemError, json_response
 from tidemark.board.trends import GROUPS
-from tidemark.board.views import Shown, View, Views
+from tidemark.board.views.groups import worst_groups
+from tidemark.board.views.parameters import shown
+from tidemark.board.views.view import Shown, View, Views
 from tidemark.lake.tables import progress
 from tidemark.model.spelling import did_you_mean
 from tidemark.settings.yaml_documents import short

@@ -44,8 +44,6 @@ from tidemark.board.dependencies import (
     readable,
     require_views,
 )
-from tidemark.board.diagnoses import Diagnoses
-from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.metrics import feed
 from tidemark.board.metrics.endpoint import Exports
 from tidemark.board.metrics.feed import MetricsKeeper
@@ -77,7 +75,8 @@ from tidemark.board.responses import (
     strict_headers,
 )
 from tidemark.board.store import Store
-from tidemark.board.views import Views
+from tidemark.board.views.live import Diagnoses, LiveSnapshots
+from tidemark.board.views.view import Views
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.settings.clusters import Cluster
 from tidemark.settings.errors import SettingsError

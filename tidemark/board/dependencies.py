@@ -6,7 +6,6 @@ may all be waiting for files.
 
 import copy
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request
@@ -17,18 +16,12 @@ from starlette.routing import BaseRoute
 
 from tidemark.board.access import Person
 from tidemark.board.middleware import part
-from tidemark.board.paging import MOST_ROWS
 from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
-from tidemark.board.views import Shown, View
-from tidemark.settings.times import utc_instant
+from tidemark.board.views.parameters import MOST_ROWS, instant_of
+from tidemark.board.views.view import View
 
 T = TypeVar("T")
-
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Bounds of instants in requests, with room for any time span around them."""
-
 
 _FREE = "free_of_groups"
 
@@ -167,36 +160,6 @@ def known_cluster(request: Request, view: "TheView", cluster: Annotated[str, Pat
         if (at := given.get(parameter)) and name in view.at(instant_of(parameter, at)).at:
             return name
     raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
-
-
-def instant_of(name: str, text: str) -> datetime:
-    """Return the instant of a parameter, in UTC where it has no zone.
-
-    Raises:
-        ProblemError: it is no ISO 8601 instant, or not between `EARLIEST` and `LATEST`.
-    """
-    try:
-        # A plus that was not escaped arrives as a blank.
-        instant = utc_instant(text.strip().replace(" ", "+") if "T" in text else text)
-        if not EARLIEST <= instant < LATEST:
-            raise OverflowError
-    except OverflowError:
-        years = f"{EARLIEST.year} to {LATEST.year - 1}"
-        raise ProblemError(400, f"{name}={text!r}: the years are {years}") from None
-    except ValueError:
-        raise ProblemError(
-            400, f"{name}={text!r}: an ISO 8601 instant is wanted, e.g. 2026-11-19T08:00:00Z"
-        ) from None
-    return instant
-
-
-def shown(view: View, at: str | None) -> Shown:
-    """Return the newest rows, or those that were the newest at an instant.
-
-    Raises:
-        ProblemError: `at` is no instant.
-    """
-    return view.at(instant_of("at", at)) if at else view.newest
 
 
 async def json_only(request: Request) -> None:

@@ -17,10 +17,10 @@ from spark.progress import client_events, events, slave_reads
 from spark.progress.subscriptions import DIFFERENCES
 from tidemark import board
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
 from tidemark.board.pages import brokers, group, groups, now, tables
 from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why_unknown
-from tidemark.board.topic_rows import TOPICS
+from tidemark.board.views.clusters import TOPICS
+from tidemark.board.views.incidents import SEVERITIES, SILENCE_STATES, STATES
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, quality, raw
 from tidemark.live.diagnosis import LOOKUP_WORDS, STACK_WORDS

@@ -11,16 +11,9 @@ from tidemark.alerting.annotations import (
     AnnotationError,
     UnreadableAnnotationsError,
 )
-from tidemark.board.dependencies import (
-    Cursor,
-    JsonOnly,
-    Limit,
-    ThePerson,
-    TheView,
-    instant_of,
-)
-from tidemark.board.paging import page_of_list
+from tidemark.board.dependencies import Cursor, JsonOnly, Limit, ThePerson, TheView
 from tidemark.board.responses import ProblemError, json_response, object_model, page_of
+from tidemark.board.views.parameters import instant_of, page_of_list
 from tidemark.host.leases import LeaseError
 
 router = APIRouter(tags=["annotations"])

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Query, Response
 from tidemark.alerting.annotations import UnreadableAnnotationsError
 from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.alerting.delivery.silences import UnreadableSilencesError
-from tidemark.board.api.group import window_of
 from tidemark.board.dependencies import Cursor, Limit, TheView
-from tidemark.board.paging import Order, having, page
 from tidemark.board.responses import ProblemError, json_response, page_model
-from tidemark.board.views import View
+from tidemark.board.views.parameters import Order, having, page, window_of
+from tidemark.board.views.view import View
 from tidemark.lake.clocks import Window
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.people import ActionKind

@@ -15,7 +15,7 @@ from tidemark.board.responses import (
     row_model,
 )
 from tidemark.board.trends import BROKERS
-from tidemark.board.views import Shown
+from tidemark.board.views.view import Shown
 from tidemark.lake.tables import raw
 from tidemark.lake.typed_rows import dict_rows
 

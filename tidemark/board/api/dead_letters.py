@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from tidemark.board.dead_letter_rows import DEAD_LETTERS, dead_letter_rows
-from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
-from tidemark.board.paging import Order, containing, having, page
+from tidemark.board.dependencies import At, Cursor, Limit, TheView
 from tidemark.board.responses import json_response, page_model
+from tidemark.board.views.dead_letters import DEAD_LETTERS, dead_letter_rows
+from tidemark.board.views.parameters import Order, containing, having, page, shown
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["groups"])

@@ -7,12 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
-from tidemark.board.api.group import window_of
-from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
+from tidemark.board.dependencies import At, Cursor, Limit, TheView
 from tidemark.board.newest import until
-from tidemark.board.paging import Order, page
 from tidemark.board.responses import json_response, page_model
-from tidemark.board.views import Shown, View
+from tidemark.board.views.parameters import Order, page, shown, window_of
+from tidemark.board.views.view import Shown, View
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality
 from tidemark.lake.typed_rows import dict_rows

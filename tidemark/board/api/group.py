@@ -1,6 +1,6 @@
 """``/groups/{cluster}/{group}``: one group, its past and its queues."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -8,11 +8,9 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.api.groups import GROUP_ROW
-from tidemark.board.dependencies import At, Cluster, TheView, instant_of, part_of, shown
+from tidemark.board.dependencies import At, Cluster, TheView, part_of
 from tidemark.board.group_copies import COLUMNS, ERROR, MOST, POINT
 from tidemark.board.group_history import MOST_POINTS, STEPS, Series, series, step_for, steps_in
-from tidemark.board.incident_rows import INCIDENTS, of_group, owner_columns
-from tidemark.board.last_known import with_last_known
 from tidemark.board.responses import (
     ProblemError,
     json_response,
@@ -21,7 +19,10 @@ from tidemark.board.responses import (
     row_model,
 )
 from tidemark.board.trends import GROUPS
-from tidemark.board.views import Shown, View
+from tidemark.board.views.incidents import INCIDENTS, of_group, owner_columns
+from tidemark.board.views.last_known import with_last_known
+from tidemark.board.views.parameters import shown, window_of
+from tidemark.board.views.view import Shown, View
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table
@@ -35,9 +36,6 @@ Group = Annotated[str, Depends(part_of("group"))]
 Topic = Annotated[str, Depends(part_of("topic"))]
 
 DEFAULT_COLUMNS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps", "health")
-
-LONGEST = timedelta(days=400)
-
 
 LISTS = {
     "members": raw.CLIENTS,
@@ -293,26 +291,6 @@ def rows_of_group(
     if topic is not None:
         result = result.filter(pc.equal(result["topic"], topic))
     return dict_rows(result.sort_by([(name, "ascending") for name in table.key]))
-
-
-def window_of(start: str, end: str, length: timedelta = timedelta(hours=1)) -> Window:
-    """Return the window of two parameters.
-
-    Args:
-        start: first instant; `length` before the last without.
-        end: last instant; now without.
-        length: of the window without a start.
-
-    Raises:
-        ProblemError: one is no instant, or they are not in order.
-    """
-    last = instant_of("to", end) if end else datetime.now(UTC)
-    first = instant_of("from", start) if start else last - length
-    if first >= last:
-        raise ProblemError(400, "from: it must be before to")
-    if last - first > LONGEST:
-        raise ProblemError(400, f"from: at most {LONGEST.days} days before to")
-    return Window(first, last + MICROSECOND)
 
 
 def columns_of(text: str) -> tuple[str, ...]:

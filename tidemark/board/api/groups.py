@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Response
 
 from tidemark.board.dependencies import Cursor, Limit, TheView
 from tidemark.board.forecasts import forecasts_model
-from tidemark.board.paging import Order, containing, having, page
 from tidemark.board.responses import ProblemError, json_response, object_model, page_of, row_model
-from tidemark.board.scope import GROUPS_WITH_TEAM
 from tidemark.board.trends import GROUPS
+from tidemark.board.views.parameters import Order, containing, having, page
+from tidemark.board.views.scope import GROUPS_WITH_TEAM
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import Health

@@ -16,15 +16,7 @@ from tidemark.alerting.incidents.actions import (
     NoSuchIncidentError,
 )
 from tidemark.alerting.incidents.incident import Incident
-from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheView, shown
-from tidemark.board.incident_rows import (
-    INCIDENTS,
-    incident_details,
-    incident_rows,
-    silence_row,
-    silence_rows,
-)
-from tidemark.board.paging import page_of_list
+from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheView
 from tidemark.board.responses import (
     ProblemError,
     details_model,
@@ -33,7 +25,15 @@ from tidemark.board.responses import (
     page_model,
     page_of,
 )
-from tidemark.board.views import View
+from tidemark.board.views.incidents import (
+    INCIDENTS,
+    incident_details,
+    incident_rows,
+    silence_row,
+    silence_rows,
+)
+from tidemark.board.views.parameters import instant_of, page_of_list, shown
+from tidemark.board.views.view import View
 from tidemark.host.leases import HeldError
 from tidemark.lake.tables import alerting
 from tidemark.settings.times import seconds
@@ -208,8 +208,6 @@ def silenced(
     Raises:
         ProblemError: it is not valid, or silences cannot be read.
     """
-    from tidemark.board.dependencies import instant_of
-
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from tidemark.board.dependencies import At, Cursor, Limit, TheView, shown
-from tidemark.board.objective_rows import objective_rows
-from tidemark.board.paging import Order, containing, having, page
+from tidemark.board.dependencies import At, Cursor, Limit, TheView
 from tidemark.board.responses import ProblemError, json_response, page_model
+from tidemark.board.views.groups import objective_rows
+from tidemark.board.views.parameters import Order, containing, having, page, shown
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.planning.objectives import MONTH, STATEMENTS, month_of, statements_of

@@ -15,7 +15,7 @@ from tidemark.board.responses import (
     page_of,
     row_model,
 )
-from tidemark.board.views import Shown, View
+from tidemark.board.views.view import Shown, View
 from tidemark.lake.tables import progress
 from tidemark.live.allocation_plan import PlanError, Wish, plan
 from tidemark.live.consume_modes import MODE_COLUMNS, Pair, remembered_modes

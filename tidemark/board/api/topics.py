@@ -5,11 +5,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of, shown
-from tidemark.board.paging import Order, containing, having, page
-from tidemark.board.producer_rows import PRODUCERS, producer_rows
+from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of
 from tidemark.board.responses import json_response, object_model, page_model, row_model
-from tidemark.board.topic_rows import PARTS, TOPICS, topic_details, topic_rows
+from tidemark.board.views.clusters import (
+    PARTS,
+    PRODUCERS,
+    TOPICS,
+    producer_rows,
+    topic_details,
+    topic_rows,
+)
+from tidemark.board.views.parameters import Order, containing, having, page, shown
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["topics"])

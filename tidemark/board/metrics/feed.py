@@ -16,8 +16,8 @@ from tidemark.board.dependencies import TheView
 from tidemark.board.metrics.endpoint import Exports, Facts, Metrics
 from tidemark.board.metrics.exposition import Page, SourceRows
 from tidemark.board.newest import Newest, until
-from tidemark.board.scope import Scope
 from tidemark.board.store import WATCHED_SECONDS, Store
+from tidemark.board.views.scope import Scope
 from tidemark.host.failures import one_line
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import all_of, equal_to, not_before

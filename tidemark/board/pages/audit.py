@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.board.api.audit import NEWEST_FIRST, action_rows
 from tidemark.board.pages.layout import Page, ThePage
-from tidemark.board.paging import having, page
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.parameters import having, page
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.people import ActionKind

@@ -15,10 +15,10 @@ from tidemark.board.api.events import event_rows
 from tidemark.board.api.group import history_of
 from tidemark.board.group_copies import COLUMNS, ERROR
 from tidemark.board.group_history import Series
-from tidemark.board.incident_rows import incident_rows
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.pages.wording import milliseconds, number, share, size
-from tidemark.board.views import Shown, View
+from tidemark.board.views.incidents import incident_rows
+from tidemark.board.views.view import Shown, View
 from tidemark.lake.bounds import Bound, bound_of, marked
 from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.lake.tables import progress

@@ -6,13 +6,13 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.dead_letter_rows import dead_letter_rows, worst_first
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.tables import MOST, WITH_TREND
-from tidemark.board.paging import containing, having
 from tidemark.board.trends import TOPICS
+from tidemark.board.views.dead_letters import dead_letter_rows, worst_first
+from tidemark.board.views.parameters import containing, having
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.rocketmq.names import retry_topic
 

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.board.api.groups import require_health
-from tidemark.board.incident_rows import GROUPS, SEVERITY, TROUBLE, WORST_FIRST, with_severity
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.paging import Order, containing, having
-from tidemark.board.paging import page as page_of
+from tidemark.board.views.groups import GROUPS, SEVERITY, TROUBLE, WORST_FIRST, with_severity
+from tidemark.board.views.parameters import Order, containing, having
+from tidemark.board.views.parameters import page as page_of
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.rocketmq.names import OWN_TOPICS

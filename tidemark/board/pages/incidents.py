@@ -15,13 +15,6 @@ from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.api.group import rows_of_group
 from tidemark.board.api.incidents import do, silenced
 from tidemark.board.dependencies import ThePerson, TheView
-from tidemark.board.incident_rows import (
-    SEVERITIES,
-    STATES,
-    incident_details,
-    incident_rows,
-    silence_rows,
-)
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.pages.runbooks import address_of_runbook
@@ -29,6 +22,13 @@ from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
 from tidemark.board.pages.why import why_of_incident
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.incidents import (
+    SEVERITIES,
+    STATES,
+    incident_details,
+    incident_rows,
+    silence_rows,
+)
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import converted

@@ -16,7 +16,7 @@ from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from tidemark.board.dependencies import At, TheView, check_readable, instant_of, shown
+from tidemark.board.dependencies import At, TheView, check_readable
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
 from tidemark.board.pages.charts import Words
@@ -24,7 +24,8 @@ from tidemark.board.pages.health_reasons import reason
 from tidemark.board.pages.wording import CHINESE
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import Listed
-from tidemark.board.views import SeenPoints, Shown
+from tidemark.board.views.parameters import instant_of, shown
+from tidemark.board.views.view import SeenPoints, Shown
 from tidemark.host import stages
 from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS

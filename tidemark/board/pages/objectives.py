@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.objective_rows import least_left_first, minutes_allowed, objective_rows
 from tidemark.board.pages.layout import ThePage
-from tidemark.board.paging import containing, having
+from tidemark.board.views.groups import least_left_first, minutes_allowed, objective_rows
+from tidemark.board.views.parameters import containing, having
 from tidemark.lake.typed_rows import dict_rows
 
 router = APIRouter(include_in_schema=False)

@@ -6,9 +6,10 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
-from tidemark.board.dependencies import free_of_groups, instant_of
+from tidemark.board.dependencies import free_of_groups
 from tidemark.board.pages.layout import LANGUAGES, THEMES, address, check_form
 from tidemark.board.pages.wording import iso
+from tidemark.board.views.parameters import instant_of
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import Query
 
-from tidemark.board.api.group import window_of
 from tidemark.board.pages.layout import ThePage
 from tidemark.board.pages.wording import iso
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.parameters import window_of
 from tidemark.lake.clocks import MICROSECOND, Window
 
 RANGES = {

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tidemark.alerting.annotations import UnreadableAnnotationsError
-from tidemark.board.views import View
+from tidemark.board.views.view import View
 from tidemark.lake.clocks import Window
 from tidemark.model.incidents import IncidentState
 

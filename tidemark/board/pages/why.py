@@ -12,10 +12,10 @@ import msgspec
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.api.events import event_rows
 from tidemark.board.api.group import history_of, rows_of_group
-from tidemark.board.incident_rows import TROUBLE
 from tidemark.board.pages.layout import Page
 from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
+from tidemark.board.views.groups import TROUBLE
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words

@@ -1,4 +1,4 @@
-"""Selection of rows: filters, the order, and pages that a cursor continues.
+"""Parameters of requests that choose rows: instants and windows, filters, orders and pages.
 
 A cursor contains the place of the last row in the order, so the next page starts right after it,
 also when rows were added or removed since.
@@ -9,14 +9,23 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.view import Shown, View
+from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table
+from tidemark.settings.times import utc_instant
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Bounds of instants in requests, with room for any time span around them."""
+
+LONGEST = timedelta(days=400)
 
 MOST_ROWS = 1000
 """Rows of a page at most."""
@@ -33,6 +42,56 @@ _NO_CURSOR = (
     pa.ArrowException,
 )
 """Errors of an invalid cursor: a client may send any text, and any JSON inside of it."""
+
+
+def instant_of(name: str, text: str) -> datetime:
+    """Return the instant of a parameter, in UTC where it has no zone.
+
+    Raises:
+        ProblemError: it is no ISO 8601 instant, or not between `EARLIEST` and `LATEST`.
+    """
+    try:
+        # A plus that was not escaped arrives as a blank.
+        instant = utc_instant(text.strip().replace(" ", "+") if "T" in text else text)
+        if not EARLIEST <= instant < LATEST:
+            raise OverflowError
+    except OverflowError:
+        years = f"{EARLIEST.year} to {LATEST.year - 1}"
+        raise ProblemError(400, f"{name}={text!r}: the years are {years}") from None
+    except ValueError:
+        raise ProblemError(
+            400, f"{name}={text!r}: an ISO 8601 instant is wanted, e.g. 2026-11-19T08:00:00Z"
+        ) from None
+    return instant
+
+
+def window_of(start: str, end: str, length: timedelta = timedelta(hours=1)) -> Window:
+    """Return the window of two parameters.
+
+    Args:
+        start: first instant; `length` before the last without.
+        end: last instant; now without.
+        length: of the window without a start.
+
+    Raises:
+        ProblemError: one is no instant, or they are not in order.
+    """
+    last = instant_of("to", end) if end else datetime.now(UTC)
+    first = instant_of("from", start) if start else last - length
+    if first >= last:
+        raise ProblemError(400, "from: it must be before to")
+    if last - first > LONGEST:
+        raise ProblemError(400, f"from: at most {LONGEST.days} days before to")
+    return Window(first, last + MICROSECOND)
+
+
+def shown(view: View, at: str | None) -> Shown:
+    """Return the newest rows, or those that were the newest at an instant.
+
+    Raises:
+        ProblemError: `at` is no instant.
+    """
+    return view.at(instant_of("at", at)) if at else view.newest
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.served import served
-from tidemark.board import live_snapshots
 from tidemark.board.application import application
-from tidemark.board.live_snapshots import WAITING
 from tidemark.board.store import Store
+from tidemark.board.views import live
+from tidemark.board.views.live import WAITING
 from tidemark.rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.settings.clusters import Cluster
@@ -128,7 +128,7 @@ def test_delays_are_by_our_clock(
             consumer_offset=9,
         )
     ]
-    monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken)
+    monkeypatch.setattr(live, "collect_snapshot", lambda _: taken)
     app = application(store, configured=lambda: [Cluster(namesrv=("a:9876",), name="lab")])
     client = TestClient(app, "http://127.0.0.1")
     (row,) = client.get("/api/v1/live/lab").json()["items"]
@@ -141,21 +141,20 @@ def test_one_snapshot_serves_all_who_ask_within_seconds(
 ) -> None:
     taken: list[Snapshot] = []
     last = Snapshot(cluster="lab", source="remote", observed_at=NOON, status="COMPLETE")
-    monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken.append(last) or last)
+    monkeypatch.setattr(live, "collect_snapshot", lambda _: taken.append(last) or last)
     app = application(store, configured=lambda: [Cluster(namesrv=("a:9876",), name="lab")])
     client = TestClient(app, "http://127.0.0.1")
     for _ in range(3):
         assert client.get("/api/v1/live/lab").status_code == 200
     assert len(taken) == 1
-    monkeypatch.setattr(live_snapshots, "SECONDS", 0.0)
+    monkeypatch.setattr(live, "SECONDS", 0.0)
     assert client.get("/api/v1/live/lab").status_code == 200
     assert len(taken) == 2
 
 
 def test_few_clusters_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clusters = [
-        Cluster(namesrv=("a:9876",), name=f"lab-{number}")
-        for number in range(live_snapshots.THREADS + 1)
+        Cluster(namesrv=("a:9876",), name=f"lab-{number}") for number in range(live.THREADS + 1)
     ]
     begun, may_end = threading.Semaphore(0), threading.Event()
 
@@ -166,12 +165,12 @@ def test_few_clusters_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyP
             cluster=target.name or "", source="remote", observed_at=NOON, status="COMPLETE"
         )
 
-    monkeypatch.setattr(live_snapshots, "collect_snapshot", collect)
-    made = live_snapshots.LiveSnapshots(store.lake.shared.state, lambda: clusters)
+    monkeypatch.setattr(live, "collect_snapshot", collect)
+    made = live.LiveSnapshots(store.lake.shared.state, lambda: clusters)
 
     async def all_of_them() -> list[str]:
         tasks = [asyncio.create_task(made.of(cluster.key)) for cluster in clusters]
-        for _ in range(live_snapshots.THREADS):
+        for _ in range(live.THREADS):
             assert await asyncio.to_thread(begun.acquire, timeout=60)
         assert not await asyncio.to_thread(begun.acquire, timeout=0.5)
         may_end.set()

@@ -33,16 +33,15 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.recorded_actions import Action, record_diagnosis
 from tidemark.board import group_history
 from tidemark.board.access import Person
-from tidemark.board.diagnoses import Diagnoses, require_group
 from tidemark.board.forecasts import forecasts
 from tidemark.board.health_changes import HealthChanges
-from tidemark.board.live_snapshots import LiveSnapshots
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
 from tidemark.board.responses import ProblemError
-from tidemark.board.scope import Scope, decisive_columns
 from tidemark.board.store import Store
 from tidemark.board.trends import GROUPS, Listed, Points, Trends
+from tidemark.board.views.live import Diagnoses, LiveSnapshots, require_group
+from tidemark.board.views.scope import Scope, decisive_columns
 from tidemark.lake.clocks import Window
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow
 from tidemark.lake.landing import Landed, aside
@@ -160,12 +159,12 @@ class Views:
 
     def _known(self, base: Newest | PastRows) -> Callable[[], frozenset[tuple[str, str]]]:
         """Return a function that gives cluster and name of all groups, and finds them once."""
-        found: list[frozenset[tuple[str, str]]] = []
+        pairs: list[frozenset[tuple[str, str]]] = []
 
         def known() -> frozenset[tuple[str, str]]:
-            if not found:
-                found.append(_groups_of(base) | _groups_of(self.store.newest))
-            return found[0]
+            if not pairs:
+                pairs.append(_groups_of(base) | _groups_of(self.store.newest))
+            return pairs[0]
 
         return known
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.board.incident_rows import WORST_FIRST
-from tidemark.board.views import Shown
+from tidemark.board.views.groups import WORST_FIRST
+from tidemark.board.views.view import Shown
 from tidemark.lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
 from tidemark.lake.tables import progress, raw
 from tidemark.model.health import Health

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.newest import GROUP_REACH
-from tidemark.board.views import Shown, View
+from tidemark.board.views.view import Shown, View
 from tidemark.host.failures import DamagedError, one_line
 from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.clocks import Window

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.alerting.delivery.silences import Silence, SilenceError
@@ -13,65 +12,14 @@ from tidemark.alerting.incidents.actions import NoSuchIncidentError
 from tidemark.alerting.incidents.incident import OPEN, with_evidence, with_notifications
 from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
 from tidemark.board.responses import ProblemError
-from tidemark.board.scope import GROUPS_WITH_TEAM, TEAM
-from tidemark.board.views import Shown, View
-from tidemark.lake.schema import BIGINT, STRING, STRING_MAP, Column
+from tidemark.board.views.scope import TEAM
+from tidemark.board.views.view import Shown, View
+from tidemark.lake.schema import STRING, STRING_MAP, Column
 from tidemark.lake.tables import alerting
 from tidemark.lake.typed_rows import dict_rows, plain_rows
-from tidemark.model.health import TROUBLE as CERTAIN
-from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, Severity
 from tidemark.rocketmq.names import DLQ_PREFIX
 from tidemark.settings.owners import Owner, Owners
-
-WORST_FIRST = (*CERTAIN, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK)
-"""States of health by what they ask of a person.
-
-UNKNOWN follows what is certainly wrong: one unreachable broker makes many groups unknown at once,
-which would hide the few that lose messages.
-"""
-
-TROUBLE = (*CERTAIN, Health.UNKNOWN)
-"""States that need a person, or may."""
-
-SEVERITY = "severity"
-LONGEST = 10**13
-"""Milliseconds that no delay reaches: places of one state are below its multiple."""
-
-GROUPS = replace(
-    GROUPS_WITH_TEAM,
-    columns=(
-        *GROUPS_WITH_TEAM.columns,
-        Column(SEVERITY, BIGINT, "place among groups: state of health, then longest delay"),
-    ),
-)
-"""The columns of `with_severity`."""
-
-
-def with_severity(rows: pa.Table) -> pa.Table:
-    """Return rows of ``progress.groups`` with `SEVERITY`, the worst first in ascending order.
-
-    A group without a known delay precedes the others of its state: it may be the worst of them.
-    """
-    states = pa.array(WORST_FIRST)
-    place = pc.fill_null(
-        pc.index_in(rows["health"], value_set=states),
-        WORST_FIRST.index(Health.UNKNOWN),
-    )
-    delay = pc.fill_null(rows["delay_ms"], LONGEST - 1)
-    delay = pc.min_element_wise(delay, pa.scalar(LONGEST - 1, pa.int64()))
-    of_state = pc.multiply(place.cast(pa.int64()), LONGEST)
-    within = pc.subtract(pa.scalar(LONGEST - 1, pa.int64()), delay)
-    return rows.append_column(SEVERITY, pc.add(of_state, within))
-
-
-def worst_groups(rows: pa.Table, count: int) -> list[dict[str, Any]]:
-    """Return the rows of ``progress.groups`` with the worst `SEVERITY`, the worst first."""
-    ranked = with_severity(rows)
-    by_severity = [(SEVERITY, "ascending")]
-    places = pc.sort_indices(ranked.select([SEVERITY]), sort_keys=by_severity)
-    return dict_rows(ranked.take(places[:count]))
-
 
 SEVERITIES = tuple(Severity)
 STATES = (*OPEN, IncidentState.RESOLVED)
