@@ -27,7 +27,7 @@ from bench import report
 from bench.made_up import CLUSTER, MadeUp, now
 from bench.soak import TIDEMARK
 from tidemark.board.data_files import DataFiles
-from tidemark.board.group_copies import GroupCopies
+from tidemark.board.group_history import GroupCopies
 from tidemark.board.health_changes import ChangeCopies
 from tidemark.board.store import Store
 from tidemark.lab.layout import free_port_base

@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
-from tidemark.board.api.group import with_reports
 from tidemark.board.newest import GROUP_REACH
 from tidemark.board.store import Store
+from tidemark.board.views.groups import with_reports
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.board.api.plan import problems_of
+from tidemark.board.views.live import problems_of
 from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import LabError, free_port_base

@@ -4,13 +4,12 @@ A tool returns what the address of the API with the same content returns: unknow
 bound has its mark. Names from brokers stand in values of JSON, never in instructions.
 """
 
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -20,12 +19,11 @@ from mcp.types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.api import group as group_api
-from tidemark.board.api import groups as groups_api
-from tidemark.board.api import plan as plan_api
 from tidemark.board.responses import ProblemError, json_response
 from tidemark.board.trends import GROUPS
-from tidemark.board.views.groups import worst_groups
+from tidemark.board.views.groups import group_details, listed_groups, rows_of_group, worst_groups
+from tidemark.board.views.history import history_points
+from tidemark.board.views.live import NewPlan, planned
 from tidemark.board.views.parameters import shown
 from tidemark.board.views.view import Shown, View, Views
 from tidemark.lake.tables import progress
@@ -131,9 +129,11 @@ def server(views: Views) -> MCPServer:
         limit: Limit = 50,
     ) -> str:
         """List consumer groups on topics by lag, with delay, rates and health."""
-        wanted = {"cluster": cluster, "q": q, "health": health, "team": team, "limit": limit}
-        listed = json.loads(_called(groups_api.groups, seen(context), **wanted))
-        return _text(listed | {"items": [_few(row) for row in listed["items"]]})
+        view = seen(context)
+        rows, following = _checked(
+            lambda: listed_groups(view, cluster=cluster, q=q, health=health, team=team, limit=limit)
+        )
+        return _text({"items": [_few(row) for row in rows], "next_cursor": following})
 
     @tool
     def find_worst(context: Context, limit: Limit = 10) -> str:
@@ -168,17 +168,9 @@ def server(views: Views) -> MCPServer:
     ) -> str:
         """Return columns of a group on a topic over time; nulls stand in gaps."""
         view = seen(context)
-        return _called(
-            group_api.history,
-            view,
-            cluster=_known(view, cluster),
-            group=group,
-            topic=topic,
-            from_=start,
-            to=end,
-            step=step,
-            columns=columns,
-        )
+        known = _known(view, cluster)
+        wanted = {"start": start, "end": end, "step": step, "columns": columns}
+        return _text(_checked(lambda: history_points(view, known, group, topic, **wanted)))
 
     @tool
     async def plan(
@@ -191,7 +183,7 @@ def server(views: Views) -> MCPServer:
     ) -> str:
         """Plan which member would own which queue, from a snapshot that is taken now."""
         try:
-            wanted = plan_api.NewPlan(
+            wanted = NewPlan(
                 cluster=cluster,
                 consumer_group=group,
                 clients=clients,
@@ -201,7 +193,7 @@ def server(views: Views) -> MCPServer:
             )
             view = seen(context)
             snapshot = await view.live(_known(view, cluster))
-            return _text(await run_in_threadpool(plan_api.planned, snapshot, wanted))
+            return _text(await run_in_threadpool(planned, snapshot, wanted))
         except ProblemError as error:
             raise ToolError(error.detail) from error
 
@@ -236,8 +228,8 @@ def mount(app: FastAPI, made: MCPServer, longest_body: int) -> None:
 
 
 def _explained(view: View, rows: Shown, cluster: str, group: str) -> dict[str, Any]:
-    details = _checked(lambda: group_api.group_details(view, rows, _in(rows, cluster), group))
-    events = group_api.rows_of_group(rows, progress.EVENTS, cluster, group)
+    details = _checked(lambda: group_details(view, rows, _in(rows, cluster), group))
+    events = rows_of_group(rows, progress.EVENTS, cluster, group)
     owners = ("topic", "broker", "queue_id", "state", "expected_client_id", "actual_client_id")
     return {
         "cluster": cluster,
@@ -258,11 +250,7 @@ def _explained(view: View, rows: Shown, cluster: str, group: str) -> dict[str, A
 
 def _text(content: Any) -> str:
     """Return content as the API writes it: instants in ISO 8601 UTC, unknown as null."""
-    return _body(json_response(content))
-
-
-def _body(response: Response) -> str:
-    return bytes(response.body).decode()
+    return bytes(json_response(content).body).decode()
 
 
 def _few(row: dict[str, Any]) -> dict[str, Any]:
@@ -277,15 +265,6 @@ def _in(rows: Shown, cluster: str) -> str:
     if cluster not in rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}; there are {', '.join(rows.at) or 'none'}")
     return cluster
-
-
-def _called(route: Callable[..., Response], view: View, **arguments: Any) -> str:
-    """Return what a route of the API returns, as JSON.
-
-    Raises:
-        ToolError: its problem, in one line.
-    """
-    return _body(_checked(lambda: route(view, **arguments)))
 
 
 def _checked(work: Callable[[], T]) -> T:

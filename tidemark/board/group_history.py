@@ -1,130 +1,95 @@
-"""History of a group: from copies sorted by group, or from the tables where no copy exists."""
+"""History of one group on a topic: copies of ``progress.groups`` sorted by group, and their reader.
+
+With them months of a group are read fast. An hour has the error of the delay too. A day has points
+of `POINT`, each with its last and its largest values. Where no copy exists, the tables are read.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from math import isfinite
-from typing import Any
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 
-from tidemark.board.copies import Reader
-from tidemark.board.data_files import DataFiles, session
-from tidemark.board.group_copies import ERROR, MOST, GroupCopies
-from tidemark.board.past import group_rows_between, rows_between
+from tidemark.board.copies import Copies, Reader, digest, write
+from tidemark.board.data_files import DataFiles, one_thread, session
+from tidemark.board.past import group_rows_between, of_whole_clusters, rows_between
+from tidemark.lake.bounds import columns_with_marks
 from tidemark.lake.catalog import Lake
-from tidemark.lake.clocks import MICROSECOND, Window
+from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
+from tidemark.planning.history import loaded_snapshots, remembered
 
-MOST_POINTS = 2000
+NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
+"""Numbers of ``progress.groups`` that are copied."""
 
-STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
-"""Seconds of a point, where the caller names no step."""
+COLUMNS = columns_with_marks(NUMBERS)
+"""These numbers and their marks of bounds. A point is a bound where one of its rows is."""
 
-GAP = 3
-"""Observations further apart than this many usual distances have a gap between them."""
+ERROR = "delay_error_ms"
+"""Error of the delay of the most delayed queue, from ``progress.queues``."""
 
+MOST = "most_"
+"""Prefix of the names of the largest values of a point, which copies of days have."""
 
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """Points in order of time.
+POINT = 900
+"""Seconds of a point of a day: with its last and its largest value."""
 
-    Attributes:
-        step: seconds that a point covers; None where a point is an observation.
-        instants: of the points: the observation, or the start of the step.
-        last: column -> value at the last observation of each point; None is unknown, or a gap.
-        maximum: column -> largest known value of each point; without a step the same.
-    """
+FORM = "3"
+"""Part of the name of a copy: copies of a program that chose other rows are not read."""
 
-    step: int | None
-    instants: list[datetime]
-    last: dict[str, list[Any]]
-    maximum: dict[str, list[Any]]
+_ORDER = "cluster, consumer_group, topic, observed_at"
 
+_HOUR = f"""
+    WITH errors AS (
+        SELECT cluster, consumer_group, topic, observed_at,
+            arg_max_null({ERROR}, delay_ms) AS {ERROR}
+        FROM queues WHERE delay_ms IS NOT NULL GROUP BY ALL)
+    SELECT {_ORDER}, {", ".join(COLUMNS)}, {ERROR}
+    FROM groups LEFT JOIN errors USING (cluster, consumer_group, topic, observed_at)
+    ORDER BY {_ORDER}"""
 
-def step_for(window: Window, observations: int) -> int | None:
-    """Return the least step with which a window has at most half of `MOST_POINTS`.
-
-    Gaps are points too. None without need.
-    """
-    if observations <= MOST_POINTS // 2:
-        return None
-    seconds = (window.end - window.start).total_seconds()
-    return next((step for step in STEPS if seconds / step <= MOST_POINTS // 2), STEPS[-1])
-
-
-def series(
-    rows: pa.Table, instant: str, columns: Sequence[str], step: int | None, most: str = ""
-) -> Series:
-    """Return the series of columns of rows, which are in order of time.
-
-    Args:
-        rows: the observations, or points of several of them.
-        instant: name of their instant.
-        columns: names of columns.
-        step: seconds of a point; None for a point per row.
-        most: begins the names of the columns with the largest values; the same columns without.
-
-    Every gap has a point whose values are all None, so that no line is drawn through it.
-    With a step this is the first empty step: points are never more than `steps_in` counts.
-    """
-    instants: list[datetime] = rows[instant].to_pylist()
-    points = instants if step is None else [_floor(at, step) for at in instants]
-    longest = GAP * usual_distance(instants)
-    begins = [n for n, point in enumerate(points) if n == 0 or point != points[n - 1]]
-    places: list[tuple[datetime, slice]] = []
-    for begin, end in pairwise([*begins, len(points)]):
-        before, at = instants[max(0, begin - 1)], instants[begin]
-        if at - before > longest:
-            # With a step, a gap that leaves none empty does not show.
-            gap = before + (at - before) / 2 if step is None else _following(before, step)
-            if gap < points[begin]:
-                places.append((gap, slice(0, 0)))
-        places.append((points[begin], slice(begin, end)))
-    values = {name: _known(rows[name]) for name in columns}
-    largest = {name: _known(rows[most + name]) for name in columns} if most else values
-    return Series(
-        step=step,
-        instants=[at for at, _ in places],
-        last={name: [_last(values[name][of]) for _, of in places] for name in columns},
-        maximum={name: [_largest(largest[name][of]) for _, of in places] for name in columns},
-    )
+_DAY = f"""
+    SELECT cluster, consumer_group, topic,
+        time_bucket(INTERVAL {POINT} SECOND, instant) AS observed_at,
+        {", ".join(f"arg_max_null({name}, instant) AS {name}" for name in (*COLUMNS, ERROR))},
+        {", ".join(f"max({name}) AS {MOST}{name}" for name in (*COLUMNS, ERROR))}
+    FROM (SELECT *, observed_at AS instant FROM read_parquet(?))
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 
 
-def steps_in(window: Window, step: int) -> int:
-    """Return how many steps a window touches; it may begin and end inside of one."""
-    first, last = _floor(window.start, step), _floor(window.end - MICROSECOND, step)
-    return (last - first) // timedelta(seconds=step) + 1
+class GroupCopies(Copies):
+    """Copies of hours and days of ``progress.groups``."""
 
+    def __init__(self, lake: Lake, files: DataFiles) -> None:
+        """Nothing is read or written before the first copy.
 
-def usual_distance(instants: Sequence[datetime]) -> timedelta:
-    """Return the median distance between instants in order; a minute for fewer than two."""
-    distances = sorted(later - earlier for earlier, later in pairwise(instants))
-    return distances[len(distances) // 2] if distances else timedelta(minutes=1)
+        Args:
+            lake: the tables.
+            files: knows their data files.
+        """
+        super().__init__(lake)
+        self._files = files
 
+    def _names(self) -> Mapping[int, str]:
+        groups = self._files.by_hour(progress.GROUPS) or {}
+        queues = self._files.by_hour(progress.QUEUES) or {}
+        return {
+            hour: digest((FORM, *paths, *queues.get(hour, ()))) for hour, paths in groups.items()
+        }
 
-def _known(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column; a value that is no number is unknown, not the largest."""
-    if not pa.types.is_floating(column.type):
-        return column.to_pylist()
-    return [None if row is None or not isfinite(row) else row for row in column.to_pylist()]
+    def _write_hour(self, window: Window, target: Path) -> None:
+        names = ("cluster", "consumer_group", "topic", "observed_at")
+        groups = self._lake.read(progress.GROUPS, window, columns=("snapshot_id", *names, *COLUMNS))
+        known = loaded_snapshots(self._lake, remembered(window))
+        queues = self._lake.read(progress.QUEUES, window, columns=(*names, "delay_ms", ERROR))
+        with one_thread() as session:
+            session.register("groups", of_whole_clusters(groups, known))
+            session.register("queues", queues)
+            write(session, _HOUR, [], target)
 
-
-def _last(values: list[Any]) -> Any:
-    return values[-1] if values else None
-
-
-def _largest(values: list[Any]) -> Any:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _following(at: datetime, step: int) -> datetime:
-    return _floor(at, step) + timedelta(seconds=step)
-
-
-def _floor(at: datetime, step: int) -> datetime:
-    return datetime.fromtimestamp(int(at.timestamp()) // step * step, UTC)
+    def _write_day(self, hours: list[Path], target: Path) -> None:
+        with one_thread() as session:
+            write(session, _DAY, [[str(path) for path in hours]], target)
 
 
 ERRORS_WITHIN = timedelta(hours=6)
@@ -147,7 +112,7 @@ class GroupHistory:
         Args:
             window: the window.
             equal: ``cluster``, ``consumer_group`` and ``topic``.
-            names: some of `tidemark.board.group_copies.COLUMNS`, and `ERROR`.
+            names: some of `COLUMNS`, and `ERROR`.
             by_day: whether points of `POINT` do where days are copied.
 
         Returns:

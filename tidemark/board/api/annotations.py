@@ -6,11 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.alerting.annotations import (
-    Annotation,
-    AnnotationError,
-    UnreadableAnnotationsError,
-)
+from tidemark.alerting.annotations import Annotation, AnnotationError, UnreadableAnnotationsError
 from tidemark.board.dependencies import Cursor, JsonOnly, Limit, ThePerson, TheView
 from tidemark.board.responses import ProblemError, json_response, object_model, page_of
 from tidemark.board.views.parameters import instant_of, page_of_list

@@ -3,23 +3,18 @@
 from datetime import timedelta
 from typing import Annotated
 
-import pyarrow as pa
 from fastapi import APIRouter, Query, Response
 
-from tidemark.alerting.annotations import UnreadableAnnotationsError
 from tidemark.alerting.audit_trail import ACTIONS
-from tidemark.alerting.delivery.silences import UnreadableSilencesError
 from tidemark.board.dependencies import Cursor, Limit, TheView
-from tidemark.board.responses import ProblemError, json_response, page_model
-from tidemark.board.views.parameters import Order, having, page, window_of
-from tidemark.board.views.view import View
-from tidemark.lake.clocks import Window
+from tidemark.board.responses import json_response, page_model
+from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
+from tidemark.board.views.parameters import having, page, window_of
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.people import ActionKind
 
 router = APIRouter(tags=["audit"])
 
-NEWEST_FIRST = Order("at", descending=True)
 SPAN = timedelta(days=30)
 """Time of the trail where no start is given."""
 
@@ -51,22 +46,5 @@ def audit(
     """
     rows = action_rows(view, window_of(from_, to, SPAN), person, action)
     rows = having(rows, cluster=cluster, consumer_group=group)
-    listed, following = page(rows, ACTIONS, NEWEST_FIRST, limit, cursor)
+    listed, following = page(rows, ACTIONS, ACTIONS_NEWEST_FIRST, limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})
-
-
-def action_rows(
-    view: View, window: Window, person: str | None = None, action: str | None = None
-) -> pa.Table:
-    """Return the actions of a window, of one person and of one kind where these are given.
-
-    Raises:
-        ProblemError: there is no such kind, or a part of the trail cannot be read.
-    """
-    if action and action not in tuple(ActionKind):
-        raise ProblemError(400, f"action={action!r}: it is one of {', '.join(ActionKind)}")
-    try:
-        rows = view.actions(window)
-    except (UnreadableSilencesError, UnreadableAnnotationsError) as error:
-        raise ProblemError(503, str(error)) from error
-    return having(rows, author=person or None, action=action or None)

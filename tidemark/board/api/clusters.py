@@ -1,21 +1,14 @@
 """``/clusters``: the collected clusters, their brokers, and the age of the newest snapshot."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import APIRouter, Response
 
 from tidemark.board.dependencies import Cluster, TheView
 from tidemark.board.forecasts import forecasts_model
-from tidemark.board.newest import age_seconds, is_fresh
-from tidemark.board.responses import (
-    json_response,
-    object_model,
-    page_of,
-    row_model,
-)
+from tidemark.board.responses import json_response, object_model, page_of, row_model
 from tidemark.board.trends import BROKERS
-from tidemark.board.views.view import Shown
+from tidemark.board.views.clusters import cluster_rows
 from tidemark.lake.tables import raw
 from tidemark.lake.typed_rows import dict_rows
 
@@ -62,21 +55,3 @@ def brokers(view: TheView, cluster: Cluster) -> Response:
     rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
     items = view.with_forecasts(view.newest, BROKERS, dict_rows(rows))
     return json_response({"items": items, "next_cursor": None})
-
-
-def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
-    """Return a row per cluster, by name: its newest snapshot, and freshness.
-
-    A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the
-    names of its broker groups.
-    """
-    snapshots = dict_rows(newest.of(raw.SNAPSHOTS).sort_by("cluster"))
-    return [
-        row
-        | {
-            "age_seconds": age_seconds(row["observed_at"], now),
-            "fresh": is_fresh(row["observed_at"], now),
-            "brokers": sorted(set(newest.of(raw.BROKERS, row["cluster"])["broker"].to_pylist())),
-        }
-        for row in snapshots
-    ]

@@ -1,18 +1,15 @@
 """``/events`` and ``/quality``: events of queues, validation results and quarantined rows."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.dependencies import At, Cursor, Limit, TheView
-from tidemark.board.newest import until
 from tidemark.board.responses import json_response, page_model
+from tidemark.board.views.events import event_rows, newest_results
 from tidemark.board.views.parameters import Order, page, shown, window_of
-from tidemark.board.views.view import Shown, View
-from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality
 from tidemark.lake.typed_rows import dict_rows
 
@@ -86,20 +83,3 @@ def quarantine(view: TheView, at: At = None, limit: Limit = 100, cursor: Cursor 
     rows = shown(view, at).of(quality.QUARANTINE)
     listed, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
     return json_response({"items": dict_rows(listed), "next_cursor": following})
-
-
-def event_rows(view: View, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
-    """Return the events of a window with these values up to the shown instant, in order of time."""
-    if view.is_empty:
-        return progress.EVENTS.arrow_schema().empty_table()
-    known = {name: value for name, value in equal.items() if value is not None}
-    rows = view.rows_between(progress.EVENTS, window, known)
-    return until(rows, shown.at)
-
-
-def newest_results(rows: Shown) -> pa.Table:
-    """Return the newest result of each expectation of a table."""
-    newest: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows.of(quality.RESULTS).sort_by("observed_at").to_pylist():
-        newest[row["table"], row["expectation"]] = row
-    return quality.RESULTS.arrow_table(newest.values())

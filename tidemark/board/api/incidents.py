@@ -1,20 +1,12 @@
 """``/incidents`` and ``/silences``: incidents, and the actions of people on them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.alerting.delivery.silences import (
-    Silence,
-    SilenceError,
-    UnreadableSilencesError,
-)
-from tidemark.alerting.incidents.actions import (
-    IncidentError,
-    NoSuchIncidentError,
-)
+from tidemark.alerting.delivery.silences import SilenceError, UnreadableSilencesError
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheView
 from tidemark.board.responses import (
@@ -27,16 +19,16 @@ from tidemark.board.responses import (
 )
 from tidemark.board.views.incidents import (
     INCIDENTS,
+    do,
     incident_details,
     incident_rows,
     silence_row,
     silence_rows,
+    silenced,
 )
-from tidemark.board.views.parameters import instant_of, page_of_list, shown
+from tidemark.board.views.parameters import page_of_list, shown
 from tidemark.board.views.view import View
-from tidemark.host.leases import HeldError
 from tidemark.lake.tables import alerting
-from tidemark.settings.times import seconds
 
 router = APIRouter(tags=["incidents"])
 
@@ -181,41 +173,6 @@ def end_silence(
     except SilenceError as error:
         raise ProblemError(404, str(error)) from error
     return Response(status_code=204)
-
-
-def do(view: View, action: str, incident_id: str, author: str, reason: str) -> Incident:
-    """Acknowledge or resolve an incident, and show the result at once.
-
-    Raises:
-        ProblemError: there is no such incident, its state does not allow it, or a tick is writing.
-    """
-    try:
-        return view.act(action, incident_id, author, reason)
-    except NoSuchIncidentError:
-        raise ProblemError(404, f"no incident {incident_id!r}") from None
-    except IncidentError as error:
-        raise ProblemError(409, str(error)) from error
-    except HeldError as error:
-        raise ProblemError(503, "a tick is changing incidents; try again in a minute") from error
-
-
-def silenced(
-    view: View, match: dict[str, tuple[str, ...]], duration: str, author: str, comment: str,
-    starts_at: str = "",
-) -> Silence:  # fmt: skip
-    """Add a silence.
-
-    Raises:
-        ProblemError: it is not valid, or silences cannot be read.
-    """
-    try:
-        start = instant_of("starts_at", starts_at) if starts_at else None
-        until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
-        return view.silence(match, until, author, comment, start)
-    except UnreadableSilencesError as error:
-        raise ProblemError(503, str(error)) from error
-    except (ValueError, OverflowError) as error:
-        raise ProblemError(400, str(error)) from error
 
 
 def _after(view: View, incident: Incident) -> Response:

@@ -1,15 +1,14 @@
 """``/groups/{cluster}/{group}/stacks``: what the members of a group do now."""
 
-from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.board.dependencies import JsonOnly, ThePerson, TheView, part_of
 from tidemark.board.responses import json_response, object_model
-from tidemark.live.diagnosis import Diagnosis, with_words
+from tidemark.board.views.live import plain
 from tidemark.model.consumers import LookupOutcome, StackOutcome
 
 router = APIRouter(tags=["live"])
@@ -117,8 +116,3 @@ async def stacks(
     """
     topic = wanted.topic if wanted else None
     return json_response(plain(await view.diagnosis(cluster, group, topic or "", person.name)))
-
-
-def plain(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis as values of JSON, with its outcomes in words."""
-    return with_words(asdict(diagnosis))

@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from tidemark.alerting.audit_trail import ACTIONS
-from tidemark.board.api.audit import NEWEST_FIRST, action_rows
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.parameters import having, page
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.typed_rows import dict_rows
@@ -39,7 +39,7 @@ def audit(
     if not action:
         of_all = of_all.filter(pc.not_equal(of_all["action"], ActionKind.REFUSED.value))
     rows = having(of_all, author=person or None)
-    listed, following = page(rows, ACTIONS, NEWEST_FIRST, MOST, cursor)
+    listed, following = page(rows, ACTIONS, ACTIONS_NEWEST_FIRST, MOST, cursor)
     people = set(of_all["author"].to_pylist()) | ({person} if person else set())
     return page_.render(
         "audit.html",

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.forecasts import forecasts
-from tidemark.board.group_history import Series, series, step_for
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.incidents import listed
@@ -18,6 +17,7 @@ from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import BROKERS
 from tidemark.board.views.groups import worst_groups
+from tidemark.board.views.history import Series, series, step_for
 from tidemark.board.views.incidents import incident_rows
 from tidemark.board.views.last_known import LAST_KNOWN, with_last_known_of_brokers
 from tidemark.lake.bounds import INCOMPLETE

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from tidemark.board.api.group import group_details
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import ThePage
 from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.why import owned_queues, why_of_group
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.groups import group_details
 from tidemark.board.views.last_known import LAST_KNOWN, with_last_known
 from tidemark.lake.bounds import MARKS
 from tidemark.model.consumers import AssignmentState

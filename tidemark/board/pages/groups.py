@@ -7,10 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
-from tidemark.board.api.groups import require_health
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.views.groups import GROUPS, SEVERITY, TROUBLE, WORST_FIRST, with_severity
+from tidemark.board.views.groups import (
+    GROUPS,
+    SEVERITY,
+    TROUBLE,
+    WORST_FIRST,
+    require_health,
+    with_severity,
+)
 from tidemark.board.views.parameters import Order, containing, having
 from tidemark.board.views.parameters import page as page_of
 from tidemark.lake.tables import progress

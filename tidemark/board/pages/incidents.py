@@ -12,8 +12,6 @@ from tidemark.alerting.delivery.messages import Phrase, observed
 from tidemark.alerting.delivery.silences import KEPT
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.api.group import rows_of_group
-from tidemark.board.api.incidents import do, silenced
 from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
@@ -22,12 +20,15 @@ from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
 from tidemark.board.pages.why import why_of_incident
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.groups import rows_of_group
 from tidemark.board.views.incidents import (
     SEVERITIES,
     STATES,
+    do,
     incident_details,
     incident_rows,
     silence_rows,
+    silenced,
 )
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress

@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from tidemark.board.api.plan import MOST as MOST_CLIENTS
-from tidemark.board.api.plan import NewPlan, modes_of, planned, problems_of
-from tidemark.board.api.stacks import plain
 from tidemark.board.dependencies import ThePerson
 from tidemark.board.pages.layout import Page, ThePage, check_form
+from tidemark.board.views.live import MOST as MOST_CLIENTS
+from tidemark.board.views.live import NewPlan, modes_of, plain, planned, problems_of
+from tidemark.lake.tables import progress
 from tidemark.live.history_times import ByOurClock
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.records import Snapshot
@@ -44,9 +44,10 @@ async def live(page: ThePage, cluster: str, q: str = "") -> Response:
 
 def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
     wanted = q.lower()
+    modes = modes_of(page.rows.of(progress.QUEUES, snapshot.cluster), snapshot)
     rows = [
         row
-        for row in group_rows(snapshot, remembered=modes_of(page.rows, snapshot))
+        for row in group_rows(snapshot, remembered=modes)
         if wanted in row["consumer_group"].lower() or wanted in row["topic"].lower()
     ]
     return page.render(

@@ -5,11 +5,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tidemark.board.api.clusters import cluster_rows
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
+from tidemark.board.views.clusters import cluster_rows
 from tidemark.board.views.groups import TROUBLE, WORST_FIRST, worst_groups
 from tidemark.board.views.incidents import incident_rows
 from tidemark.lake.bounds import Bound, marked

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.responses import RedirectResponse
 
-from tidemark.board.api.events import newest_results
 from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.events import newest_results
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import HeldError
 from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.api.events import event_rows
-from tidemark.board.api.group import history_of, rows_of_group
 from tidemark.board.pages.layout import Page
 from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
-from tidemark.board.views.groups import TROUBLE
+from tidemark.board.views.events import event_rows
+from tidemark.board.views.groups import TROUBLE, rows_of_group
+from tidemark.board.views.history import history_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words

@@ -1,15 +1,16 @@
-"""Topics of the shown snapshot, and the producers that are connected to their brokers.
+"""Clusters, their topics, and the producers that are connected to the brokers of a topic.
 
 Brokers know the group of a producer and not the topics that it writes: any of these may write the
 topic, and a producer of it is connected to its brokers.
 """
 
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.board.newest import GROUP_REACH
+from tidemark.board.newest import GROUP_REACH, age_seconds, is_fresh
 from tidemark.board.responses import ProblemError
 from tidemark.board.views.scope import GROUPS_WITH_TEAM
 from tidemark.board.views.view import Shown, View
@@ -28,6 +29,25 @@ from tidemark.lake.schema import (
 )
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
+
+
+def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
+    """Return a row per cluster, by name: its newest snapshot, and freshness.
+
+    A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the
+    names of its broker groups.
+    """
+    snapshots = dict_rows(newest.of(raw.SNAPSHOTS).sort_by("cluster"))
+    return [
+        row
+        | {
+            "age_seconds": age_seconds(row["observed_at"], now),
+            "fresh": is_fresh(row["observed_at"], now),
+            "brokers": sorted(set(newest.of(raw.BROKERS, row["cluster"])["broker"].to_pylist())),
+        }
+        for row in snapshots
+    ]
+
 
 _COMPUTED = (
     *("unreadable_messages", "unreadable_reason", "message_type", "timing_messages"),

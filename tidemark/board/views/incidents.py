@@ -1,25 +1,28 @@
-"""Incidents as the API and the pages show them: their row, severity, and the evidence decoded."""
+"""Incidents and silences: their rows, and what a person does to them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.compute as pc
 
-from tidemark.alerting.delivery.silences import Silence, SilenceError
-from tidemark.alerting.incidents.actions import NoSuchIncidentError
-from tidemark.alerting.incidents.incident import OPEN, with_evidence, with_notifications
+from tidemark.alerting.delivery.silences import Silence, SilenceError, UnreadableSilencesError
+from tidemark.alerting.incidents.actions import IncidentError, NoSuchIncidentError
+from tidemark.alerting.incidents.incident import OPEN, Incident, with_evidence, with_notifications
 from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.parameters import instant_of
 from tidemark.board.views.scope import TEAM
 from tidemark.board.views.view import Shown, View
+from tidemark.host.leases import HeldError
 from tidemark.lake.schema import STRING, STRING_MAP, Column
 from tidemark.lake.tables import alerting
 from tidemark.lake.typed_rows import dict_rows, plain_rows
 from tidemark.model.incidents import IncidentState, Severity
 from tidemark.rocketmq.names import DLQ_PREFIX
 from tidemark.settings.owners import Owner, Owners
+from tidemark.settings.times import seconds
 
 SEVERITIES = tuple(Severity)
 STATES = (*OPEN, IncidentState.RESOLVED)
@@ -170,3 +173,38 @@ def silence_rows(view: View, now: datetime, state: str = "") -> list[dict[str, A
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
     return [silence_row(silence, now) for silence in result if silence.state(now) in wanted]
+
+
+def do(view: View, action: str, incident_id: str, author: str, reason: str) -> Incident:
+    """Acknowledge or resolve an incident, and show the result at once.
+
+    Raises:
+        ProblemError: there is no such incident, its state does not allow it, or a tick is writing.
+    """
+    try:
+        return view.act(action, incident_id, author, reason)
+    except NoSuchIncidentError:
+        raise ProblemError(404, f"no incident {incident_id!r}") from None
+    except IncidentError as error:
+        raise ProblemError(409, str(error)) from error
+    except HeldError as error:
+        raise ProblemError(503, "a tick is changing incidents; try again in a minute") from error
+
+
+def silenced(
+    view: View, match: dict[str, tuple[str, ...]], duration: str, author: str, comment: str,
+    starts_at: str = "",
+) -> Silence:  # fmt: skip
+    """Add a silence.
+
+    Raises:
+        ProblemError: it is not valid, or silences cannot be read.
+    """
+    try:
+        start = instant_of("starts_at", starts_at) if starts_at else None
+        until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
+        return view.silence(match, until, author, comment, start)
+    except UnreadableSilencesError as error:
+        raise ProblemError(503, str(error)) from error
+    except (ValueError, OverflowError) as error:
+        raise ProblemError(400, str(error)) from error

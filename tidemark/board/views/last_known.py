@@ -45,7 +45,7 @@ def with_last_known(view: View, rows: Shown, details: Mapping[str, Any]) -> dict
     Args:
         view: the tables as the person sees them.
         rows: what is shown.
-        details: of `tidemark.board.api.group.group_details`.
+        details: of `tidemark.board.views.groups.group_details`.
 
     Raises:
         DamagedError: a file of a table is missing or damaged.

@@ -1,4 +1,4 @@
-"""Brokers and members as they are now: live snapshots and diagnoses of groups for people.
+"""Brokers and members as they are now: live snapshots, and diagnoses and plans of groups.
 
 A cluster gets one snapshot by our clock within `SECONDS`, and a member at most one request, shared
 by all who ask. A snapshot of a cluster that does not respond takes as long as its limits allow.
@@ -12,13 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.board.responses import ProblemError
 from tidemark.collection.memory import Memory
 from tidemark.host.state import State
-from tidemark.live.diagnosis import Diagnosis, Wish, diagnose
+from tidemark.live import allocation_plan
+from tidemark.live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
+from tidemark.live.diagnosis import Diagnosis, Wish, diagnose, with_words
 from tidemark.live.history_times import ByOurClock, remove_skew
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect_snapshot
@@ -255,3 +261,64 @@ def require_group(snapshot: Snapshot, group: str) -> None:
     rows = (*snapshot.consumer_offsets, *snapshot.clients)
     if not any(row.consumer_group == group for row in rows):
         raise ProblemError(404, f"{snapshot.cluster} has no group {group!r} now")
+
+
+MOST = 10_000
+"""More clients, and more queues on a broker, than any group has."""
+
+
+class NewPlan(BaseModel):
+    """The group as it would be."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    cluster: str
+    consumer_group: str
+    clients: int = Field(ge=1, le=MOST, description="members in the plan")
+    strategy: str | None = Field(None, description="as now without one, AVG if that is unknown")
+    queues: int | None = Field(
+        None, ge=1, le=MOST, description="queues of each topic on each broker; as now without"
+    )
+    rooms: list[str] = Field(
+        [], max_length=100, description="machine rooms, for strategies that use them"
+    )
+
+
+def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:
+    """Return the planned owners of queues; see `tidemark.live.allocation_plan.plan`.
+
+    Raises:
+        ProblemError: the group cannot be planned.
+    """
+    wish = allocation_plan.Wish(
+        consumer_group=wanted.consumer_group,
+        clients=wanted.clients,
+        strategy=wanted.strategy.upper() if wanted.strategy else None,
+        queues=wanted.queues,
+        rooms=tuple(wanted.rooms),
+    )
+    try:
+        return allocation_plan.plan(snapshot, wish)
+    except allocation_plan.PlanError as error:
+        raise ProblemError(409, str(error)) from error
+
+
+def modes_of(queues: pa.Table, snapshot: Snapshot) -> dict[Pair, str]:
+    """Return how groups consumed by the newest rows, for a snapshot that shows it no more.
+
+    Args:
+        queues: the newest rows of ``progress.queues`` of its cluster.
+        snapshot: the snapshot.
+    """
+    known = queues.select(MODE_COLUMNS)
+    distinct = known.group_by(list(MODE_COLUMNS)).aggregate([])
+    return remembered_modes(distinct.to_pylist(), snapshot.observed_at)
+
+
+def problems_of(snapshot: Snapshot) -> list[str]:
+    """Return the problems of a snapshot and the parts that limits left out, one line each."""
+    return [problem.line for problem in (*snapshot.problems, *snapshot.left_out)]
+
+
+def plain(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis as values of JSON, with its outcomes in words."""
+    return with_words(asdict(diagnosis))

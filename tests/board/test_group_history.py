@@ -13,7 +13,7 @@ from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_o
 from tests.support.lake_copies import copied
 from tidemark.board.copies import start
 from tidemark.board.data_files import DataFiles
-from tidemark.board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
+from tidemark.board.group_history import COLUMNS, ERROR, MOST, GroupCopies
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
