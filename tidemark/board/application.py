@@ -22,20 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from tidemark.alerting.refused_accesses import RefusalCounter
 from tidemark.board.access import AccessMiddleware, Login, Person
-from tidemark.board.api import (
-    annotations,
-    audit,
-    clusters,
-    dead_letters,
-    events,
-    group,
-    groups,
-    incidents,
-    objectives,
-    plan,
-    stacks,
-    topics,
-)
+from tidemark.board.api import clusters, events, groups, incidents, live, people, topics
 from tidemark.board.dependencies import (
     TheStore,
     free_of_groups,
@@ -253,8 +240,8 @@ def application(
     app.state.store, app.state.metrics, app.state.refusals = store, keeper, refusals
     app.state.query_parameters = {}
     app.state.dagster = Dagster(url=dagster_url)
-    live = LiveSnapshots(store.lake.shared.state, configured)
-    app.state.views = Views(store, owners, live, Diagnoses(live))
+    snapshots = LiveSnapshots(store.lake.shared.state, configured)
+    app.state.views = Views(store, owners, snapshots, Diagnoses(snapshots))
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AwakeMiddleware, store=store)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
@@ -278,20 +265,7 @@ def application(
 def _include_routes(app: FastAPI) -> None:
     """Add the API, the addresses that programs poll, the pages and their files."""
     api = APIRouter(prefix=API, dependencies=[Depends(readable), *map(Depends, SCHEMES)])
-    for module in (
-        clusters,
-        groups,
-        group,
-        dead_letters,
-        objectives,
-        topics,
-        incidents,
-        events,
-        annotations,
-        audit,
-        plan,
-        stacks,
-    ):
+    for module in (clusters, groups, topics, incidents, events, people, live):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probe_routes)

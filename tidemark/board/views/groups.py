@@ -1,7 +1,8 @@
 """Consumer groups: how bad their state is, their details, and what is left of objectives."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -14,11 +15,13 @@ from tidemark.board.views.incidents import of_group, owner_columns
 from tidemark.board.views.parameters import Order, containing, having, page
 from tidemark.board.views.scope import GROUPS_WITH_TEAM
 from tidemark.board.views.view import Shown, View
+from tidemark.lake.clocks import Window
 from tidemark.lake.schema import BIGINT, Column, Table
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.model.health import TROUBLE as CERTAIN
 from tidemark.model.health import Health
+from tidemark.planning.objectives import statements_of
 
 WORST_FIRST = (*CERTAIN, Health.UNKNOWN, Health.CATCHING_UP, Health.IDLE, Health.OK)
 """States of health by what they ask of a person.
@@ -205,6 +208,24 @@ def objective_rows(rows: Shown) -> pa.Table:
     newest = table.group_by(key, use_threads=False).aggregate([(name, "first") for name in names])
     newest = newest.rename_columns([*key, *names])
     return newest.select(progress.OBJECTIVES.column_names)
+
+
+def statement_rows(view: View, window: Window, now: datetime, equal: Mapping[str, str]) -> pa.Table:
+    """Return the statement of each objective over a month; see `statements_of`.
+
+    Args:
+        view: the tables as the person sees them.
+        window: the month.
+        now: the present instant.
+        equal: column to value.
+
+    Raises:
+        DamagedError: a file of the table is missing or damaged.
+    """
+    rows = progress.OBJECTIVES.arrow_schema().empty_table()
+    if not view.is_empty:
+        rows = view.rows_between(progress.OBJECTIVES, window, equal)
+    return statements_of(rows, window, now)
 
 
 def least_left_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,18 +1,25 @@
-"""``/annotations``: notes of people and of deploy pipelines on charts and incidents."""
+"""``/annotations`` and ``/audit``: notes of people and deploy pipelines, and what people did."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.alerting.annotations import Annotation, AnnotationError, UnreadableAnnotationsError
+from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.board.dependencies import Cursor, JsonOnly, Limit, ThePerson, TheView
-from tidemark.board.responses import ProblemError, json_response, object_model, page_of
-from tidemark.board.views.parameters import instant_of, page_of_list
+from tidemark.board.responses import ProblemError, json_response, object_model, page_model, page_of
+from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
+from tidemark.board.views.parameters import having, instant_of, page, page_of_list, window_of
 from tidemark.host.leases import LeaseError
+from tidemark.lake.typed_rows import dict_rows
+from tidemark.model.people import ActionKind
 
-router = APIRouter(tags=["annotations"])
+router = APIRouter()
+
+SPAN = timedelta(days=30)
+"""Time of the trail where no start is given."""
 
 
 class NewAnnotation(BaseModel):
@@ -41,6 +48,7 @@ _ANNOTATION = object_model(
 
 @router.get(
     "/annotations",
+    tags=["annotations"],
     summary="Annotations, the newest first",
     responses={200: {"model": page_of(_ANNOTATION)}},
 )
@@ -69,6 +77,7 @@ def all_annotations(
 
 @router.post(
     "/annotations",
+    tags=["annotations"],
     summary="Add an annotation",
     dependencies=[JsonOnly],
     status_code=201,
@@ -87,7 +96,12 @@ def add(view: TheView, person: ThePerson, wanted: NewAnnotation) -> Response:
     return json_response(_row(made), 201)
 
 
-@router.delete("/annotations/{annotation_id}", summary="Remove an annotation", status_code=204)
+@router.delete(
+    "/annotations/{annotation_id}",
+    tags=["annotations"],
+    summary="Remove an annotation",
+    status_code=204,
+)
 def end(view: TheView, person: ThePerson, annotation_id: str) -> Response:
     """Remove a note, whoever added it."""
     try:
@@ -108,3 +122,35 @@ def _row(note: Annotation) -> dict[str, object]:
         "created_at": note.created_at,
         "match": {name: list(globs) for name, globs in note.match.items()},
     }
+
+
+@router.get(
+    "/audit",
+    tags=["audit"],
+    summary="What people did, the newest first",
+    responses={200: {"model": page_model(ACTIONS)}},
+)
+def audit(
+    view: TheView,
+    person: Annotated[str | None, Query(description="only of this person")] = None,
+    action: Annotated[str | None, Query(description=" | ".join(ActionKind))] = None,
+    cluster: Annotated[str | None, Query(description="only on this cluster")] = None,
+    group: Annotated[str | None, Query(description="only on this consumer group")] = None,
+    from_: Annotated[
+        str, Query(alias="from", description="first instant; 30 days before `to` without")
+    ] = "",
+    to: Annotated[str, Query(description="last instant; now without")] = "",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return acknowledgements, resolutions, silences, annotations, decisions and requests.
+
+    Accesses that were refused are counted by hour, person or address, and part of the board.
+
+    Decisions on quarantined rows are kept as long as these are; those on incidents as long as the
+    incident, ended silences and refused accesses 30 days, annotations and requests for stacks 90.
+    """
+    rows = action_rows(view, window_of(from_, to, SPAN), person, action)
+    rows = having(rows, cluster=cluster, consumer_group=group)
+    listed, following = page(rows, ACTIONS, ACTIONS_NEWEST_FIRST, limit, cursor)
+    return json_response({"items": dict_rows(listed), "next_cursor": following})
