@@ -14,7 +14,7 @@ from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from orchestration.definitions import build
 from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK
-from tidemark.board.pages import brokers, groups, incidents, objectives, quality, tables
+from tidemark.board.pages import brokers, groups, incidents, quality, tables
 from tidemark.lake.tables import TABLES
 from tidemark.settings.environment import Settings
 
@@ -230,6 +230,6 @@ def test_assets_lead_to_their_page_of_the_board() -> None:
 
 
 def test_every_page_that_assets_lead_to_is_one_of_the_board() -> None:
-    modules = (brokers, groups, incidents, objectives, quality, tables)
+    modules = (brokers, groups, incidents, quality, tables)
     served = {route.path for module in modules for route in module.router.routes}
     assert set(PAGES.values()) <= served

@@ -44,15 +44,11 @@ from tidemark.board.middleware import (
     SegmentsMiddleware,
 )
 from tidemark.board.newest import age_seconds, is_fresh
-from tidemark.board.pages import audit as audit_page
 from tidemark.board.pages import brokers as brokers_pages
-from tidemark.board.pages import dead_letters as dead_letters_page
-from tidemark.board.pages import group as group_page
+from tidemark.board.pages import choices, layout, now, overview, quality, tables, why
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
-from tidemark.board.pages import layout, now, overview, preferences, quality, runbooks, tables
-from tidemark.board.pages import objectives as objectives_page
-from tidemark.board.pages.dagster import Dagster
+from tidemark.board.pages.layout import Dagster
 from tidemark.board.responses import (
     Problem,
     ProblemError,
@@ -272,8 +268,8 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
-        *(overview, groups_pages, group_page, brokers_pages, incidents_pages, dead_letters_page),
-        *(audit_page, objectives_page, runbooks, tables, quality, now, preferences),
+        *(overview, groups_pages, brokers_pages, incidents_pages, why, tables, quality, now),
+        choices,
     ):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))

@@ -17,7 +17,7 @@ from spark.progress import client_events, events, slave_reads
 from spark.progress.subscriptions import DIFFERENCES
 from tidemark import board
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.pages import brokers, group, groups, now, tables
+from tidemark.board.pages import brokers, groups, now, tables
 from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why_unknown
 from tidemark.board.views.clusters import TOPICS
 from tidemark.board.views.incidents import SEVERITIES, SILENCE_STATES, STATES
@@ -100,7 +100,7 @@ def test_columns_of_pages() -> None:
         if isinstance(name, ast.Constant)
     }
     assert "unreadable_messages" in assigned
-    shown = {*groups.COLUMNS, *now.COLUMNS, *group.FIGURES, *group.FACTS, *group.QUEUE_COLUMNS}
+    shown = {*groups.COLUMNS, *now.COLUMNS, *groups.FIGURES, *groups.FACTS, *groups.QUEUE_COLUMNS}
     shown |= {*brokers.FIGURES, *brokers.FACTS, *brokers.KNOWN_FACTS}
     assert sorted((assigned | shown) - CHINESE.keys()) == []
 
@@ -108,7 +108,7 @@ def test_columns_of_pages() -> None:
 def test_texts_that_no_template_holds() -> None:
     unknown = {why_unknown("lag", {"complete": False}), why_unknown("lag", {})}
     unknown.add(why_unknown("lag", {"consumer_offset": None}))
-    texts = {*WHY_UNKNOWN.values(), *unknown, *(text for _, text in group.SCALE)}
+    texts = {*WHY_UNKNOWN.values(), *unknown, *(text for _, text in groups.SCALE)}
     outcomes = {*STACK_WORDS.values(), *LOOKUP_WORDS.values()}
     texts |= {*ActionKind}
     texts |= outcomes - {

@@ -12,8 +12,7 @@ import pytest
 from spark.progress.health import with_health
 from tests.support.plan_readers import reader_with
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
-from tidemark.board.pages.health_reasons import reason
-from tidemark.board.pages.wording import CHINESE
+from tidemark.board.pages.wording import CHINESE, reason
 from tidemark.lake.tables import progress, raw
 from tidemark.model.health import FACTS, CacheLimit, HealthReason
 from tidemark.planning.history import LoadedSnapshot

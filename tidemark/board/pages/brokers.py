@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Response
 from tidemark.board.forecasts import forecasts
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
+from tidemark.board.pages.choices import TimeAxis, time_axis
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import BROKERS
 from tidemark.board.views.groups import worst_groups

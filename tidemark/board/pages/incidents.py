@@ -1,13 +1,15 @@
-"""Pages of incidents: evidence, notifications, and the actions of a person."""
+"""Incidents: evidence, notifications, silences, and what people did, there and elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow.compute as pc
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
+from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.alerting.delivery.messages import Phrase, observed
 from tidemark.alerting.delivery.silences import KEPT
 from tidemark.alerting.incidents.incident import Incident
@@ -15,11 +17,11 @@ from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
-from tidemark.board.pages.runbooks import address_of_runbook
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
-from tidemark.board.pages.why import why_of_incident
+from tidemark.board.pages.why import address_of_runbook, why_of_incident
 from tidemark.board.responses import ProblemError
+from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.groups import rows_of_group
 from tidemark.board.views.incidents import (
     SEVERITIES,
@@ -30,9 +32,12 @@ from tidemark.board.views.incidents import (
     silence_rows,
     silenced,
 )
+from tidemark.board.views.parameters import having
+from tidemark.board.views.parameters import page as page_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress
-from tidemark.lake.typed_rows import converted
+from tidemark.lake.typed_rows import converted, dict_rows
+from tidemark.model.people import ActionKind
 from tidemark.rocketmq.names import DLQ_PREFIX
 
 router = APIRouter(include_in_schema=False)
@@ -206,3 +211,50 @@ def end_silence(
     except ValueError as error:
         raise ProblemError(404, str(error)) from error
     return RedirectResponse("/incidents", 303)
+
+
+MOST_ACTIONS = 100
+"""Actions of a page."""
+
+SPANS = (1, 7, 30, 90)
+"""Days that a person may choose."""
+
+
+@router.get("/audit")
+def audit(
+    page: ThePage, days: int = 30, person: str = "", action: str = "", cursor: str | None = None
+) -> Response:
+    """Show actions of people, the newest first; refused accesses where these are chosen.
+
+    Whoever repeats refused requests must not move actions to later pages.
+    """
+    if not 1 <= days <= max(SPANS):
+        raise ProblemError(400, f"days: 1 to {max(SPANS)} is wanted")
+    window = Window(page.now - timedelta(days=days), page.now + MICROSECOND)
+    of_all = action_rows(page.view, window, action=action)
+    if not action:
+        of_all = of_all.filter(pc.not_equal(of_all["action"], ActionKind.REFUSED.value))
+    rows = having(of_all, author=person or None)
+    actions, following = page_of(rows, ACTIONS, ACTIONS_NEWEST_FIRST, MOST_ACTIONS, cursor)
+    people = set(of_all["author"].to_pylist()) | ({person} if person else set())
+    return page.render(
+        "audit.html",
+        actions=[row | {"link": _link(page, row)} for row in dict_rows(actions)],
+        count=rows.num_rows,
+        following=following,
+        chosen={"days": days, "person": person, "action": action},
+        people=sorted(people),
+        kinds=tuple(ActionKind),
+        spans=SPANS,
+    )
+
+
+def _link(page: Page, row: dict[str, Any]) -> str:
+    """Return the address of what was acted on; empty where no page shows it alone."""
+    if row["action"] in (ActionKind.ACKNOWLEDGED, ActionKind.RESOLVED):
+        return page.incident(row["target"])
+    if row["cluster"] and row["consumer_group"]:
+        return page.url(
+            "/group", cluster=row["cluster"], group=row["consumer_group"], topic=row["topic"]
+        )
+    return ""

@@ -1,16 +1,17 @@
-"""Common layout of pages: templates, language, colours, the instant shown, and problems."""
+"""Common layout of pages: templates, language, colours, the instant shown, links, and problems."""
 
 import hashlib
 import hmac
 import secrets
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -20,8 +21,7 @@ from tidemark.board.dependencies import At, TheView, check_readable
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
 from tidemark.board.pages.charts import Words
-from tidemark.board.pages.health_reasons import reason
-from tidemark.board.pages.wording import CHINESE
+from tidemark.board.pages.wording import CHINESE, reason
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import Listed
 from tidemark.board.views.parameters import instant_of, shown
@@ -29,7 +29,7 @@ from tidemark.board.views.view import SeenPoints, Shown
 from tidemark.host import stages
 from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
-from tidemark.lake.tables import raw
+from tidemark.lake.tables import TABLES, raw
 from tidemark.model.consumers import IdleReason
 from tidemark.model.people import ActionKind
 
@@ -358,3 +358,45 @@ def _preferred(accepted: str) -> str:
 def _theme(request: Request) -> str:
     chosen = request.cookies.get("theme", "auto")
     return chosen if chosen in THEMES else "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dagster:
+    """The pages of Dagster's web server.
+
+    Attributes:
+        url: its public address; empty where none is known, and then all addresses are.
+    """
+
+    url: str = ""
+
+    @property
+    def runs(self) -> str:
+        """The list of runs."""
+        return self._page("runs")
+
+    @property
+    def daemons(self) -> str:
+        """Whether daemons run."""
+        return self._page("health")
+
+    def run(self, run_id: str | None) -> str:
+        """Return the page of a run."""
+        return self._page(f"runs/{quote(run_id, safe='')}") if run_id else ""
+
+    def checks(self, table: str, expectation: str = "") -> str:
+        """Return the checks of a table's asset, and the one of an expectation where it has one."""
+        detail = f"&checkDetail={quote(expectation, safe='')}" if expectation else ""
+        return self._asset(table, f"?view=checks{detail}")
+
+    def hours(self, table: str) -> str:
+        """Return the hours of a table's asset, where a backfill of some begins."""
+        return self._asset(table, "?view=partitions")
+
+    def _asset(self, table: str, view: str) -> str:
+        if table not in TABLES:
+            return ""
+        return self._page(f"assets/{table.replace('.', '/')}{view}")
+
+    def _page(self, path: str) -> str:
+        return f"{self.url.rstrip('/')}/{path}" if self.url else ""

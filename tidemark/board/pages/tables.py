@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, Response
 
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
+from tidemark.board.pages.choices import TimeAxis, time_axis
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
-from tidemark.board.pages.time_axis import TimeAxis, time_axis
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import TOPICS

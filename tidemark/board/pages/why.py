@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
+from fastapi import APIRouter, Response
 
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.pages.layout import Page
-from tidemark.board.pages.runbooks import address_of_runbook
+from tidemark.board.pages.layout import ROOM, Page, ThePage
 from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
+from tidemark.board.responses import ProblemError
 from tidemark.board.views.events import event_rows
 from tidemark.board.views.groups import TROUBLE, rows_of_group
 from tidemark.board.views.history import history_of
@@ -23,6 +25,11 @@ from tidemark.model.consumers import AssignmentState
 from tidemark.model.queues import Condition
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.names import DLQ_PREFIX
+
+router = APIRouter(include_in_schema=False)
+
+RUNBOOKS = ROOM.parent.parent / "docs" / "runbooks"
+"""Pages of the documentation; an installed wheel has none."""
 
 BEFORE = timedelta(hours=1)
 """How far before the trouble changes are listed."""
@@ -335,3 +342,25 @@ def _rates(page: Page, subject: Subject, window: Window) -> Rates:
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
+
+
+@router.get("/runbook")
+def runbook(page: ThePage, name: str) -> Response:
+    """Show a runbook of the documentation, where this program runs with its documentation."""
+    path = _runbooks().get(name)
+    if path is None:
+        raise ProblemError(404, f"no runbook {name!r}")
+    return page.render("runbook.html", name=name, text=path.read_text(encoding="utf-8"))
+
+
+def address_of_runbook(page: Page, runbook: str) -> str:
+    """Return where a runbook opens; empty where it is neither an address nor a page here."""
+    if runbook.startswith(("https://", "http://")):
+        return runbook
+    name = runbook.rpartition("/")[2]
+    return page.url("/runbook", name=name) if name in _runbooks() else ""
+
+
+def _runbooks() -> dict[str, Path]:
+    """Return the pages by name: a name from outside chooses one of them, and no other file."""
+    return {path.name: path for path in RUNBOOKS.glob("*.md")}
