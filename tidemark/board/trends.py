@@ -1,12 +1,15 @@
-"""Numbers of all groups, topics and brokers over the last hours as a few points each.
+"""Numbers of all groups, topics and brokers over the last hours, and what they forecast.
 
-Lists show a trend next to each number. Reading the past of each row on its own would take a file's
-time for each, so all of them are read at once: groups whenever there is a new snapshot, topics and
-brokers when a page shows them.
+Lists show a trend of a few points next to each number. Reading the past of each row on its own
+would take a file's time for each, so all of them are read at once: groups whenever there is a new
+snapshot, topics and brokers when a page shows them.
+
+Forecasts of groups and brokers follow from the same points: the time until nothing waits, messages
+expire, or a disk is full.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,12 +19,15 @@ import pyarrow.compute as pc
 
 from tidemark.board.data_files import DataFiles, one_thread
 from tidemark.board.health_changes import CHANGES, SCHEMA, HealthChanges
+from tidemark.board.newest import clusters_at
 from tidemark.board.past import files_of, path_of
-from tidemark.lake.bounds import columns_with_marks
+from tidemark.lake.bounds import bound_of, columns_with_marks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
+from tidemark.live.forecasts import Forecast, time_to_reach
+from tidemark.model.forecasts import ForecastKind, NoForecast
 from tidemark.planning.history import files_left_out, loaded_snapshots, remembered
 
 REACH = timedelta(hours=3)
@@ -225,3 +231,110 @@ def _instants(lake: Lake, window: Window, at: Mapping[str, datetime]) -> list[da
             key = row["cluster"], (newest - instant) // STEP
             chosen[key] = max(chosen.get(key, instant), instant)
     return sorted(set(chosen.values()))
+
+
+DISK_REFUSES = 0.9
+"""Share of a full disk above which a broker refuses messages (`diskSpaceWarningLevelRatio`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A level whose reaching is forecast.
+
+    Attributes:
+        column: the number.
+        level: the level.
+        rises: whether the number reaches it from below.
+    """
+
+    column: str
+    level: float
+    rises: bool = False
+
+    def is_reached(self, value: float) -> bool:
+        """Return whether a value is at the level or beyond."""
+        return value >= self.level if self.rises else value <= self.level
+
+
+LEVELS: Mapping[Listed, Mapping[ForecastKind, Level]] = {
+    GROUPS: {
+        ForecastKind.DRAIN: Level(column="lag", level=0.0),
+        ForecastKind.LOSS: Level(column="loss_in_seconds", level=0.0),
+    },
+    BROKERS: {ForecastKind.DISK_FULL: Level(column="disk_ratio", level=DISK_REFUSES, rises=True)},
+}
+"""Forecasts of the rows of a list."""
+
+UNIT = "s"
+
+
+def forecasts(points: Sequence[Mapping[str, Any]], listed: Listed) -> dict[str, dict[str, Any]]:
+    """Return the forecasts of a row by `ForecastKind`, as the API describes them.
+
+    Args:
+        points: the last hours of the row in order of time.
+        listed: the list that it is of.
+    """
+    return {
+        kind.value: {**asdict(_forecast(points, level)), "unit": UNIT}
+        for kind, level in LEVELS[listed].items()
+    }
+
+
+def read_forecasts(lake: Lake, now: datetime) -> list[dict[str, Any]]:
+    """Return all forecasts of the newest snapshots of clusters, those of the same row together.
+
+    Args:
+        lake: the tables.
+        now: the present instant.
+
+    Returns:
+        A row per forecast: the key of the group on a topic or broker, ``observed_at`` of its newest
+        observation, ``forecast``, and its columns. A key that the row does not have is None.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    at, _ = clusters_at(lake, now)
+    files = DataFiles(lake)
+    keys = dict.fromkeys(name for listed in LEVELS for name in listed.key)
+    rows: list[dict[str, Any]] = []
+    for listed in LEVELS:
+        points = read_points(lake, files, at, listed)
+        for key in sorted(points.places):
+            own = points.of(*key)
+            named = dict(zip(listed.key, key, strict=True))
+            # A group or broker that has gone has no row in the newest snapshot.
+            if own[-1]["observed_at"] == at[named["cluster"]]:
+                rows += [
+                    {
+                        **keys,
+                        **named,
+                        "observed_at": own[-1]["observed_at"],
+                        "forecast": kind,
+                        **stated,
+                    }
+                    for kind, stated in forecasts(own, listed).items()
+                ]
+    return rows
+
+
+def _forecast(points: Sequence[Mapping[str, Any]], level: Level) -> Forecast:
+    """Return when a level is reached, from no bound, and nothing where the newest number is one.
+
+    An earlier number that is unknown or a bound is left out.
+    """
+    newest = points[-1] if points else {}
+    value = newest.get(level.column)
+    if value is None:
+        return Forecast(reason=NoForecast.UNKNOWN)
+    if bound_of(level.column, newest):
+        return Forecast(reason=NoForecast.BOUND)
+    if level.is_reached(value):
+        return Forecast(reason=NoForecast.REACHED)
+    known = [
+        (row["observed_at"], float(row[level.column]))
+        for row in points
+        if row[level.column] is not None and bound_of(level.column, row) is None
+    ]
+    return time_to_reach(known, level.level)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
 
+from tidemark.board.api.groups import forecasts_model
 from tidemark.board.dependencies import Cluster, TheView
-from tidemark.board.forecasts import forecasts_model
 from tidemark.board.responses import json_response, object_model, page_of, row_model
 from tidemark.board.trends import BROKERS
 from tidemark.board.views.clusters import cluster_rows

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of
-from tidemark.board.forecasts import forecasts_model
 from tidemark.board.responses import (
     ProblemError,
     json_response,
@@ -15,7 +14,7 @@ from tidemark.board.responses import (
     page_of,
     row_model,
 )
-from tidemark.board.trends import GROUPS
+from tidemark.board.trends import GROUPS, LEVELS, UNIT, Listed
 from tidemark.board.views.dead_letters import DEAD_LETTERS, dead_letter_rows
 from tidemark.board.views.groups import (
     LISTS,
@@ -32,9 +31,29 @@ from tidemark.board.views.parameters import Order, containing, having, page, sho
 from tidemark.board.views.scope import GROUPS_WITH_TEAM
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
+from tidemark.live.forecasts import LIKELIHOOD
+from tidemark.model.forecasts import NoForecast
 from tidemark.planning.objectives import MONTH, STATEMENTS, month_of
 
 router = APIRouter(tags=["groups"])
+
+_FORECAST = object_model(
+    "Forecast",
+    "The time from the newest observation until something happens, or why none is stated.",
+    estimate=(float, "at the mean change of the last hours; null where nothing is stated"),
+    low=(float, f"start of the interval that holds the time in {LIKELIHOOD:.0%} of cases"),
+    high=(float, "end of that interval"),
+    unit=(str, f"of these numbers: {UNIT}"),
+    basis=(float, "time that the observations behind it cover; null where they are too few"),
+    reason=(NoForecast, "why nothing is stated; null where there is an interval"),
+)
+
+
+def forecasts_model(listed: Listed) -> Any:
+    """Return the type and the meaning of the forecasts of a row, for `object_model`."""
+    kinds = ", ".join(LEVELS[listed])
+    return dict[str, _FORECAST], f"{kinds}: the time until then"  # pyright: ignore
+
 
 GROUP_ROW = object_model(
     "GroupRow",

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from tidemark.board.metrics import exporter_brokers, exporter_groups, exporter_topics, native, own
+from tidemark.board.metrics import exporter_brokers, exporter_groups, native, own
 from tidemark.board.metrics.exposition import (
     Lines,
     Page,
@@ -23,10 +23,10 @@ from tidemark.lake.tables import alerting, raw
 from tidemark.settings.owners import Owners
 from tidemark.settings.sections import MetricsSettings
 
-KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_topics.SOURCES, *own.SOURCES)
+KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_brokers.SOURCES, *own.SOURCES)
 """Sources of many rows, which change only when a table does; gauges only."""
 
-FEW = (*exporter_brokers.SOURCES, *own.OF_ITSELF)
+FEW = (*exporter_brokers.OF_RUNTIME, *own.OF_ITSELF)
 """Sources of few rows, written at each scrape; some have counters, and one follows the clock."""
 
 SOURCES = (*KEPT, *FEW)

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
-from tidemark.board.forecasts import forecasts
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.choices import TimeAxis, time_axis
@@ -15,7 +14,7 @@ from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.responses import ProblemError
-from tidemark.board.trends import BROKERS
+from tidemark.board.trends import BROKERS, forecasts
 from tidemark.board.views.groups import worst_groups
 from tidemark.board.views.history import Series, series, step_for
 from tidemark.board.views.incidents import incident_rows

@@ -33,13 +33,12 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.recorded_actions import Action, record_diagnosis
 from tidemark.board import group_history
 from tidemark.board.access import Person
-from tidemark.board.forecasts import forecasts
 from tidemark.board.health_changes import HealthChanges
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
 from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
-from tidemark.board.trends import GROUPS, Listed, Points, Trends
+from tidemark.board.trends import GROUPS, Listed, Points, Trends, forecasts
 from tidemark.board.views.live import Diagnoses, LiveSnapshots, require_group
 from tidemark.board.views.scope import Scope, decisive_columns
 from tidemark.lake.clocks import Window

@@ -46,7 +46,7 @@ def forecast(
     A forecast is an interval that holds the time in nine of ten cases, if it goes on as in the last
     hours. Of one NAME, those that state nothing are shown too.
     """
-    from tidemark.board.forecasts import read_forecasts
+    from tidemark.board.trends import read_forecasts
 
     rows = read_forecasts(invocation().lake, datetime.now(UTC))
     if name:
