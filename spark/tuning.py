@@ -5,6 +5,7 @@ reason, and ``docs/adr/0016-warm-engine.md`` the profile behind most of them. Wi
 phrases the rows stay the same, and only the time changes.
 """
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import datetime
 
@@ -20,10 +21,16 @@ FEW_OFFSETS = 16
 """Largest number of offsets of a queue that are searched one by one in its history."""
 
 _TIME_BITS = 44
-"""Enough for milliseconds of 500 years, below the bits of a rank; see `largest_of_first_rank`."""
+"""Enough for milliseconds of 500 years, below the bits of a rank; see `ranked`."""
 
 _RANKS = 1 << 15
 """More than the queues of a topic on one broker, of which a rank is the place."""
+
+_ID_BITS = 20
+_LAST_ID = (1 << _ID_BITS) - 1
+_LARGEST_VALUE = (1 << 43) - 1
+_TOO_LARGE = (1 << 63) - 1
+"""Limits of `with_id` and of `sum_or_too_large`."""
 
 
 # Where rows are, and by what they are sorted.
@@ -53,6 +60,13 @@ def by_queue(rows: DataFrame) -> DataFrame:
     return rows if IN_ONE_PART.get() else rows.repartition("broker", "topic", "queue_id")
 
 
+def by_group_topic(rows: DataFrame) -> DataFrame:
+    """Bring all rows of a group on a topic into one partition, as `by_queue` those of a queue."""
+    if IN_ONE_PART.get():
+        return rows
+    return rows.repartition("cluster", "consumer_group", "topic")
+
+
 def small(rows: DataFrame) -> DataFrame:
     """Return the small side of a join, which leaves the rows of the other side where they are."""
     return hashed(rows) if IN_ONE_PART.get() else F.broadcast(rows)
@@ -73,6 +87,30 @@ def with_key_hash(rows: DataFrame, *key: str) -> DataFrame:
     equal. A window has few clusters, and names begin alike; hashes differ.
     """
     return rows.select("*", F.xxhash64(*key).alias(KEY_HASH))
+
+
+CARRIED = "carried"
+"""Column of `packed`."""
+
+
+def packed(rows: DataFrame, *kept: str | Column, carried: Sequence[str]) -> DataFrame:
+    """Return rows with some columns of their own and all others as one value, until `unpacked`.
+
+    Each sort and window function writes each column of each row once more, and a Spark Connect
+    server resolves each at each level of a plan. One value is copied as its bytes.
+
+    Args:
+        rows: any rows.
+        kept: columns that are read before `unpacked`.
+        carried: names of all others. Spark takes the value apart again, and nothing is gained,
+            where one of them is not read afterwards.
+    """
+    return rows.select(*kept, F.struct(*carried).alias(CARRIED))
+
+
+def unpacked(rows: DataFrame) -> DataFrame:
+    """Return rows of `packed` with a column for each that is carried."""
+    return rows.select("*", f"{CARRIED}.*")
 
 
 # When a plan is resolved.
@@ -141,15 +179,46 @@ def least_struct(value: Column) -> Column:
     return F.array_min(F.collect_list(value))
 
 
-def largest_of_first_rank(value: Column, rank: Column) -> Column:
-    """Aggregate the largest value among the rows of the lowest rank.
+# Several numbers as one, whose maximum Spark keeps in a table.
 
-    Rank and value are one number.
+
+def ranked(value: Column, rank: Column) -> Column:
+    """Return a value with its rank, of which the largest is that of the lowest rank.
 
     Args:
         value: milliseconds, not negative; NULL does not count.
         rank: from 0 on; rows without one come after all others.
     """
     place = F.coalesce(F.lit(_RANKS) - rank.cast("bigint"), F.lit(0).cast("bigint"))
-    ordered = F.max(F.shiftleft(place, _TIME_BITS) + value)
-    return ordered.bitwiseAND(F.lit((1 << _TIME_BITS) - 1))
+    return F.shiftleft(place, _TIME_BITS) + value
+
+
+def value_of(ranked_value: Column) -> Column:
+    """Return the value of one of `ranked`."""
+    return ranked_value.bitwiseAND(F.lit((1 << _TIME_BITS) - 1))
+
+
+def with_id(value: Column, number: Column) -> Column:
+    """Return a value with the number that stands for it, of which the largest has the least number.
+
+    Args:
+        value: not negative; values from 2 to the power of 43 on are alike. NULL does not count.
+        number: an id of at most 20 bits.
+    """
+    limited = F.when(value > _LARGEST_VALUE, F.lit(_LARGEST_VALUE)).otherwise(value)
+    return F.shiftleft(limited, _ID_BITS) + (_LAST_ID - number)
+
+
+def id_of(value_with_id: Column) -> Column:
+    """Return the number of one of `with_id`."""
+    return (_LAST_ID - value_with_id.bitwiseAND(F.lit(_LAST_ID))).cast("int")
+
+
+def sum_or_too_large(value: Column) -> Column:
+    """Aggregate a part of a sum of counts; `_TOO_LARGE` where no ``bigint`` can hold it."""
+    return F.coalesce(F.try_sum(value), F.when(F.count(value) > 0, F.lit(_TOO_LARGE)))
+
+
+def sum_unless_too_large(part: Column) -> Column:
+    """Aggregate the parts of `sum_or_too_large`; NULL where no ``bigint`` can hold the sum."""
+    return F.when(F.max(part) < _TOO_LARGE, F.try_sum(part))

@@ -4,13 +4,15 @@ A message was stored within the step of its queue that first held it (`spark.pro
 its store time is interpolated there, unless a broker reported it.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from spark.columns import QUEUE, Added, at_least_zero, column, milliseconds, with_new
 from spark.progress.timeline import RUN, Growth, Steps
-from spark.tuning import KEY_HASH, is_before
+from spark.tuning import KEY_HASH, is_before, packed, unpacked
 from tidemark.lake.clocks import Window
 from tidemark.model.queues import DelaySource
 from tidemark.model.snapshots import SnapshotSource
@@ -29,6 +31,21 @@ class Reading(Added):
     read_from = column("string", "the source of the consumer's offsets")
     ready_offset = column("bigint", "offset after which messages wait to be handed out, if known")
     first_unconsumed_at = column("timestamp", "store time at the consumer offset, by a broker")
+
+
+DATED = (*RUN, "consumer_group", "client_id", "read_from", "observed_at")
+"""Columns of a row by which store times are found: its queue, its consumer and its instant."""
+
+COUNTED = ("lag", "readable_lag", "available", "inflight", "newest_stored_at", "lag_is_lower_bound")
+"""Columns of a row from which delay and spans follow, once its messages are dated."""
+
+
+TIMES = (
+    *("consumer_at", "pull_at", "newest_at", "delay_ms", "delay_source", "delay_error_ms"),
+    *("ready_delay_ms", "ready_delay_is_lower_bound", "ready_delay_source"),
+    *("lag_span_ms", "inflight_span_ms", "available_span_ms"),
+)
+"""The columns of ``progress.queues`` that `with_times` adds."""
 
 
 class Waiting(Added):
@@ -53,6 +70,8 @@ class Dated(Added):
     and optimize each use of it again.
     """
 
+    reported_first = column("timestamp", "store time of the first message, by a broker")
+    error_of_row = column("bigint", "milliseconds by which each store time of a row may be off")
     above_first = column(Steps.types()["step"], "the step that holds the first message")
     above_next = column(Steps.types()["step"], "the step that holds the next message")
     ends_first = column(_ENDS, "the ends of the step of the first message")
@@ -65,7 +84,13 @@ class Dated(Added):
     known_next = column(STORE_TIME, "as `known_first`, of the next message")
 
 
-def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = None) -> DataFrame:
+def with_times(
+    rows: DataFrame,
+    grown: DataFrame,
+    learned: DataFrame | None = None,
+    *,
+    others: Sequence[str] = (),
+) -> DataFrame:
     """Add the store times of the messages at consumers' offsets, and delay and spans from them.
 
     Args:
@@ -75,12 +100,16 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
         grown: rows of `spark.progress.timeline.steps`. No step later than a row dates it: the
             row's own observation holds the message, so the first that does is not later.
         learned: rows of `learned_before`; None where nothing is known from before.
+        others: columns of `rows` that the result has besides `DATED` and `COUNTED`. The caller
+            reads each of them, see `spark.tuning.packed`.
 
     Returns:
-        The rows with the time columns of `tidemark.lake.tables.progress.QUEUES`.
+        Rows with `DATED`, `COUNTED`, `others` and `TIMES`.
     """
+    carried = (*COUNTED, *others)
     return (
-        _with_store_times(_with_offsets_to_date(rows), grown, learned)
+        packed(rows, *DATED, *_to_date(), carried=carried)
+        .transform(_with_store_times, grown, learned)
         .transform(Dated.to, own_first=_first_by_itself())
         .transform(
             Dated.to, known_first=_best(Waiting.first, Learned.earlier_first, Dated.own_first)
@@ -88,6 +117,7 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
         .transform(Dated.to, own_next=_next_by_itself())
         .transform(Dated.to, known_next=_best(Waiting.next, Learned.earlier_next, Dated.own_next))
         .where(Learned.is_earlier.isNull())
+        .transform(unpacked)
         .transform(with_new, **(_instants() | _delay()))
         .transform(with_new, **(_spans() | _ready_delay()))
     )
@@ -178,13 +208,16 @@ def _best(offset: Column, earlier: Column, own: Column) -> Column:
     return F.when(offset.isNotNull(), F.min(known).over(until_now))
 
 
-def _with_offsets_to_date(rows: DataFrame) -> DataFrame:
+def _to_date() -> list[Column]:
+    """Return the messages to date, and the facts of a row that their store times depend on."""
     first = F.greatest("consumer_offset", "min_offset")
-    return Waiting.to(
-        rows,
-        first=F.when(F.col("readable_lag") > 0, first),
-        next=F.when(F.col("available") > 0, Reading.ready_offset),
-    )
+    return [
+        *Waiting.named(
+            first=F.when(F.col("readable_lag") > 0, first),
+            next=F.when(F.col("available") > 0, Reading.ready_offset),
+        ),
+        *Dated.named(reported_first=_reported_at(), error_of_row=_error_of_snapshot()),
+    ]
 
 
 def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None) -> DataFrame:
@@ -293,10 +326,10 @@ def _reported_at() -> Column:
 
 def _first_by_itself() -> Column:
     """Return store time, source and error of the first readable message by this observation."""
-    reported, history = _reported_at(), Dated.of_first
+    reported, history = Dated.reported_first, Dated.of_first
     is_reported, none = reported.isNotNull(), F.lit(0).cast("bigint")
     exact = F.lit(DelaySource.EXACT)
-    error = F.when(is_reported, none).otherwise(history["error_ms"]) + _error_of_snapshot()
+    error = F.when(is_reported, none).otherwise(history["error_ms"]) + Dated.error_of_row
     return F.struct(
         F.coalesce(reported, history["at"]).alias("at"),
         F.when(is_reported, exact).otherwise(history["source"]).alias("source"),

@@ -32,7 +32,7 @@ from spark.progress.consume_modes import (
     ready_offset,
     signs_of_modes,
 )
-from spark.progress.delay import Reading, learned_before, with_times
+from spark.progress.delay import COUNTED, DATED, TIMES, Reading, learned_before, with_times
 from spark.progress.keys import (
     CONSUMED_QUEUE,
     GROUP_ID,
@@ -215,7 +215,7 @@ def queues(
     learned = None
     if earlier is not None:
         learned = learned_before(with_source(by_queue(earlier), sources), window)
-    timed = with_times(resolved(counted), grown, learned)
+    timed = with_times(resolved(counted), grown, learned, others=_OTHERS)
     rates = rates_by_kind(F.col("consume_kind"), _rates(settings.longest_gap))
     rated = with_new(resolved(timed), **rates)
     return with_new(
@@ -328,6 +328,26 @@ def _with_queues(
         .where(of_files | F.col("compared_at").isNotNull())
         .transform(with_new, queue_offsets_at=F.when(of_files, F.col("compared_at")))
     )
+
+
+_FROM_TIMES = {
+    *("produce_tps", "consume_tps", "pull_tps"),
+    *("drain_seconds", "loss_in_seconds", "condition", "priority_rank"),
+}
+"""Columns that are computed once the messages are dated."""
+
+_BASIS = (
+    *("previous_pull_offset", WRITTEN_BASE, READ_BASE, "disk_ratio"),
+    *("kept_hours", "forced_cleaning", "low_ids_first", "ranked_queues"),
+)
+"""Columns from which they follow, and which the table does not have."""
+
+_OTHERS = [
+    name
+    for name in (*progress.QUEUES.column_names, *_BASIS)
+    if name not in {*DATED, *COUNTED, *TIMES, *_FROM_TIMES}
+]
+"""Columns that dating leaves as they are."""
 
 
 def _with_priorities(topics: DataFrame) -> DataFrame:

@@ -192,7 +192,11 @@ def _queues_of_groups(
     readers = read.where(inside(window)).select(*QUEUE, *reader)
     grown = steps(ends, before, readers, window)
     rows = observations(read, window).where(inside(window))
-    dated = with_times(resolved(with_new(rows, **_as_counts())), resolved(grown, OBSERVED_QUEUE[1]))
+    dated = with_times(
+        resolved(with_new(rows, **_as_counts())),
+        resolved(grown, OBSERVED_QUEUE[1]),
+        others=["snapshot_id"],
+    )
     added = _added(dated, timeline, longest_gap)
     is_unknown = F.col("readable_lag").isNull() | (
         (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()

@@ -15,7 +15,7 @@ from spark.progress.keys import CONSUMED_QUEUE
 from spark.progress.queues import queues
 from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
 from spark.session.configuration import COMPILED, INTERPRETED
-from spark.tuning import IN_ONE_PART, inside, stored_in
+from spark.tuning import CARRIED, IN_ONE_PART, inside, stored_in
 from tests.support.plan_readers import reader_of
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 from tidemark.lake.catalog import Lake
@@ -239,3 +239,12 @@ def test_code_that_names_its_window_would_be_seen(compiling):
     rows = compiling.table(raw.QUEUE_OFFSETS.name)
     first, later = (codes(rows.where(stored_in(minutes(at, at + 1)))) for at in (1, 2))
     assert first != later
+
+
+@pytest.mark.usefixtures("in_several_parts")
+def test_columns_that_dating_leaves_are_one_value_in_its_sorts(spark):
+    # Spark takes the value apart below the sorts where nobody reads a field of it afterwards.
+    plan = plan_text(of_queues(spark), "formatted")
+    inputs = re.findall(r"\(\d+\) Sort.*\nInput \[(\d+)\]: \[(.*)\]", plan)
+    widths = [int(width) for width, columns in inputs if f"{CARRIED}#" in columns]
+    assert (len(widths), max(widths)) == (4, 25)
