@@ -1,90 +1,23 @@
 """The part of ``progress.groups`` that queues and members give: sums, and the worst queues."""
 
-from pyspark.sql import Column, DataFrame, WindowSpec
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, at_least_zero, column, with_new, with_replaced
-from spark.progress.consume_modes import POP, is_lite
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC, GROUP_TOPIC_HISTORY
+from spark.columns import SNAPSHOT, Added, at_least_zero, column, with_new
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC
 from spark.progress.throughput import RATES, drain_seconds
-from spark.tuning import KEY_HASH, largest_of_first_rank, least_struct, small, with_key_hash
+from spark.tuning import (
+    id_of,
+    least_struct,
+    ranked,
+    small,
+    sum_or_too_large,
+    sum_unless_too_large,
+    value_of,
+    with_id,
+)
 from tidemark.model.queues import DelaySource
-from tidemark.settings.sections import OBSERVATIONS
-
-
-class Track(Added):
-    """The place of a row among the observations of its group on a topic."""
-
-    number = column("int", "number of the observation")
-    counts_for_itself = column("boolean", "its health is that of this track")
-    earlier_worse = column(
-        "boolean", "its state before the window was a worse one than `CATCHING_UP`"
-    )
-
-
-KNOWN = "struct<observed_at:timestamp,value:bigint,lost:bigint>"
-"""Type of an observation with a known value."""
-
-
-class GroupHistory(Added):
-    """Facts about a group on a topic from its last `OBSERVATIONS`, this one included."""
-
-    value = column("bigint", "the lag that health compares; NULL when a queue of it is unknown")
-    was_online = column("boolean", "a member was online at the observation before")
-    pops = column("boolean", "it pops, and acknowledgements do not move its commits")
-    observations = column("bigint", "how many there are")
-    since = column("timestamp", "instant of the oldest")
-    known = column(f"array<{KNOWN}>", "those with a value, oldest first")
-    offline = column("array<int>", "numbers of those at whose ends no client was online")
-    largest_ack_tps = column("double", "largest rate of acknowledgements; NULL where none is known")
-    redelivered = column("double", "largest rate of redelivered messages")
-    in_flight = column("array<bigint>", "known numbers of messages in flight, oldest first")
-    was_worse_earlier = column("boolean", "`Track.earlier_worse` is true of one")
-    produced_tps = column("double", "mean rate of production")
-
-
-def group_progress(rows: DataFrame) -> DataFrame:
-    """Add `GroupHistory` to rows of ``progress.groups`` with their `Track`."""
-    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
-    return GroupHistory.to(
-        rows,
-        value=F.when(F.col("complete"), value),
-        was_online=F.max("online").over(in_observations(-1, -1)),
-        pops=F.col("consume_mode").eqNullSafe(POP) & ~is_lite(F.col("topic")),
-    ).transform(_with_history)
-
-
-def in_observations(first: int = 1 - OBSERVATIONS, last: int = 0) -> WindowSpec:
-    """Return the observations of the same group and topic, from one before a row up to it."""
-    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy(Track.number)
-    return order.rangeBetween(first, last)
-
-
-def _with_history(rows: DataFrame) -> DataFrame:
-    all_of_them = in_observations()
-    # The step into the first observation that counts began outside.
-    steps = in_observations(2 - OBSERVATIONS)
-    known = F.when(
-        GroupHistory.value.isNotNull(), F.struct("observed_at", GroupHistory.value, "lost")
-    )
-    # An advance without a member online makes `online` unknown, see `spark.progress.groups`.
-    was_online = F.coalesce(GroupHistory.was_online, F.lit(False))
-    offline = ~F.coalesce("online", F.lit(False)) & ~was_online
-    produced = F.when(GroupHistory.value.isNotNull(), F.col("produce_tps"))
-    return GroupHistory.to(
-        rows,
-        observations=F.count(F.lit(1)).over(all_of_them),
-        since=F.min("observed_at").over(all_of_them),
-        known=F.collect_list(known).over(all_of_them),
-        offline=F.collect_list(F.when(offline, Track.number)).over(steps),
-        largest_ack_tps=F.max("ack_tps").over(all_of_them),
-        redelivered=F.max("redelivered_tps").over(all_of_them),
-        in_flight=F.collect_list("inflight").over(all_of_them),
-        was_worse_earlier=F.max(Track.earlier_worse).over(all_of_them),
-        produced_tps=F.avg(produced).over(all_of_them),
-    )
-
 
 REPORTED_OF_GROUP = ("message_model", "consume_type", "version", "version_order")
 """Columns of `group_members` that each member reports about its group."""
@@ -191,84 +124,130 @@ def sums_of_worst_clients(known: DataFrame) -> DataFrame:
     return _worst_client(_sums(known))
 
 
+ALIKE = ("consume_mode", "consume_kind", "inflight_source")
+"""Texts that are the same for nearly all queues of a group on a topic."""
+
+
+class Sums(Added):
+    """Columns of `_sums` that are no results."""
+
+    lags = column("double", "sum of the known lags, a negative one as 0")
+    lags_known = column("bigint", "how many there are")
+    worst = column("bigint", "a lag with its queue id; see `spark.tuning.with_id`")
+    worst_queue = column("struct<order:bigint,broker:string,queue_id:int>", "the queue of it")
+    has_priorities = column("boolean", "a queue has a place in an order")
+    may_be_older = column("bigint", "1 where a first unconsumed message may be older than dated")
+    may_be_ready_longer = column("bigint", "the same of a first message not handed out")
+
+
 def _sums(known: DataFrame) -> DataFrame:
-    """Aggregate the queues of each group, topic and client: sums, largest times, worst queue."""
-    # A queue with one unknown end is unknown, whatever its other numbers are.
-    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
-    of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
-    known = with_replaced(known, **{name: F.when(measured, F.col(name)) for name in of_queues})
-    # The broker's shadow of a broadcasting group is a pull position: the consumed offset is
-    # unknown, and its lag is a lower bound.
-    is_shadow = F.col("offset_store") == "broker_broadcast"
-    # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
-    lag = at_least_zero(F.col("lag"))
-    worst = F.struct(
-        (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
-    )
+    """Aggregate the queues of each group, topic and client: sums, largest times, worst queue.
+
+    First those of a broker that are alike, without texts: Spark then keeps numbers in a table, and
+    not each queue in a map of Java objects.
+    """
     consumer = (*GROUP_TOPIC, "client_id")
-    summed = (
-        with_key_hash(known, *consumer)
-        .groupBy(KEY_HASH, *consumer)
-        .agg(
-            *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
-            *(_largest_of_served(F.col(name)).alias(name) for name in SPANS),
-            *(F.sum(name).alias(name) for name in RATES),
-            F.min("loss_in_seconds").alias("loss_in_seconds"),
-            *WorstClient.named(
-                queues_known=F.count_if(measured & ~is_shadow),
-                queues_unmeasured=F.count_if(~measured | is_shadow),
-                broadcast=F.max(F.col("offset_store") != "broker"),
-                moved=F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")),
-            ),
-            F.count_if(measured & F.col("consumer_offset").isNull()).alias(
-                "queues_never_committed"
-            ),
-            F.max(lag).alias("max_queue_lag"),
-            F.avg(lag).alias("mean_queue_lag"),
-            least_struct(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
-            F.min("consume_mode").alias("consume_mode"),
-            # Brokers of one group can differ in kind; the last kind by name has the fewest facts.
-            F.max("consume_kind").alias("consume_kind"),
-            F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
-            F.min("inflight_source").alias("inflight_source"),
-            F.max(F.col("priority_rank").isNotNull()).alias("has_priorities"),
-            (_largest_of_served((measured & _may_be_older()).cast("bigint")) > 0).alias(
-                "may_be_older"
-            ),
-            (_largest_of_served((measured & _may_be_ready_longer()).cast("bigint")) > 0).alias(
-                "may_be_ready_longer"
-            ),
-        )
-    )
+    of_brokers = _per_queue(known).groupBy(*consumer, "broker", *ALIKE).agg(*_of_broker())
+    summed = of_brokers.groupBy(*consumer).agg(*_of_group())
+    mean = Sums.lags / Sums.lags_known
     return with_new(
         summed,
-        worst_broker=F.col("worst.broker"),
-        worst_queue_id=F.col("worst.queue_id"),
-        skew=F.when(
-            (F.col("mean_queue_lag") > 0) & ~F.col("has_priorities"),
-            F.col("max_queue_lag") / F.col("mean_queue_lag"),
-        ),
+        worst_broker=Sums.worst_queue["broker"],
+        worst_queue_id=Sums.worst_queue["queue_id"],
+        skew=F.when((mean > 0) & ~Sums.has_priorities, F.col("max_queue_lag") / mean),
         drain_seconds=drain_seconds(
             readable_lag=F.col("readable_lag"),
             consume_tps=F.col("consume_tps"),
             produce_tps=F.col("produce_tps"),
             lag_is_lower_bound=F.col("lag_is_lower_bound"),
         ),
-        delay_is_lower_bound=F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),
+        delay_is_lower_bound=F.when(F.col("delay_ms").isNotNull(), Sums.may_be_older > 0),
         ready_delay_is_lower_bound=F.when(
-            F.col("ready_delay_ms").isNotNull(), F.col("may_be_ready_longer")
+            F.col("ready_delay_ms").isNotNull(), Sums.may_be_ready_longer > 0
         ),
     )
 
 
-def _largest_of_served(value: Column) -> Column:
-    """Aggregate the largest value of the queues that are served now; all are, without priorities.
-
-    Queues of lower priority wait by design while one above them has messages.
-    """
-    return largest_of_first_rank(
-        at_least_zero(value), F.when(F.col("lag") > 0, F.col("priority_rank"))
+def _per_queue(known: DataFrame) -> DataFrame:
+    """Return the values of each queue that are added up, under the names of their sums."""
+    # A queue with one unknown end is unknown, whatever its other numbers are.
+    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
+    # The broker's shadow of a broadcasting group is a pull position: the consumed offset is
+    # unknown, and its lag is a lower bound.
+    is_shadow = F.col("offset_store") == "broker_broadcast"
+    # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
+    counts = {name: F.when(measured, at_least_zero(F.col(name))) for name in COUNTS}
+    # Queues of lower priority wait by design while one above them has messages.
+    served = F.when(measured & (F.col("lag") > 0), F.col("priority_rank"))
+    values = {
+        **counts,
+        **{name: ranked(F.when(measured, at_least_zero(F.col(name))), served) for name in SPANS},
+        **{name: F.when(measured, F.col(name)) for name in (*RATES, "loss_in_seconds")},
+        "queues_known": F.when(measured & ~is_shadow, 1).otherwise(0),
+        "queues_unmeasured": F.when(~measured | is_shadow, 1).otherwise(0),
+        "broadcast": F.col("offset_store") != "broker",
+        "moved": F.col("consumer_offset") > F.col("previous_consumer_offset"),
+        "queues_never_committed": F.when(measured & F.col("consumer_offset").isNull(), 1).otherwise(
+            0
+        ),
+        "lag_is_lower_bound": F.col("lag_is_lower_bound"),
+        "has_priorities": F.col("priority_rank").isNotNull(),
+        "may_be_older": ranked((measured & _may_be_older()).cast("bigint"), served),
+        "may_be_ready_longer": ranked((measured & _may_be_ready_longer()).cast("bigint"), served),
+        "worst": with_id(counts["lag"], F.col("queue_id")),
+    }
+    return known.select(
+        *(*GROUP_TOPIC, "client_id", "broker", *ALIKE),
+        *(value.alias(name) for name, value in values.items()),
     )
+
+
+_ADDED_UP = ("queues_known", "queues_unmeasured", "queues_never_committed", *RATES)
+_ANY = ("broadcast", "moved", "lag_is_lower_bound", "has_priorities")
+_RANKED = (*SPANS, "may_be_older", "may_be_ready_longer")
+"""Columns of `_per_queue` by how they are aggregated, besides `COUNTS`."""
+
+
+def _of_broker() -> list[Column]:
+    """Return the aggregates of the alike queues of a group on a topic of one broker."""
+    return [
+        *(sum_or_too_large(F.col(name)).alias(name) for name in COUNTS),
+        *(F.sum(name).alias(name) for name in _ADDED_UP),
+        *(F.max(name).alias(name) for name in (*_RANKED, *_ANY)),
+        F.min("loss_in_seconds").alias("loss_in_seconds"),
+        F.max("lag").alias("max_queue_lag"),
+        *Sums.named(
+            lags=F.sum(F.col("lag").cast("double")),
+            lags_known=F.count("lag"),
+            worst=F.max(Sums.worst),
+        ),
+    ]
+
+
+def _of_group() -> list[Column]:
+    """Return the aggregates of the rows of `_of_broker`."""
+    worst = F.struct(
+        (-F.col("max_queue_lag")).alias("order"),
+        F.col("broker").alias("broker"),
+        id_of(Sums.worst).alias("queue_id"),
+    )
+    return [
+        *(sum_unless_too_large(F.col(name)).alias(name) for name in COUNTS),
+        *(F.sum(name).alias(name) for name in _ADDED_UP),
+        *(F.max(name).alias(name) for name in _ANY),
+        *(value_of(F.max(name)).alias(name) for name in _RANKED),
+        F.min("loss_in_seconds").alias("loss_in_seconds"),
+        F.max("max_queue_lag").alias("max_queue_lag"),
+        F.min("consume_mode").alias("consume_mode"),
+        # Brokers of one group can differ in kind; the last kind by name has the fewest facts.
+        F.max("consume_kind").alias("consume_kind"),
+        F.min("inflight_source").alias("inflight_source"),
+        *Sums.named(
+            lags=F.sum(Sums.lags),
+            lags_known=F.sum(Sums.lags_known),
+            worst_queue=least_struct(F.when(Sums.worst.isNotNull(), worst)),
+        ),
+    ]
 
 
 def _may_be_older() -> Column:

@@ -27,15 +27,18 @@ from pyspark.sql import functions as F
 from spark.columns import Added, column, matches, milliseconds
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
-from spark.progress.group_sums import KNOWN, GroupHistory, Track, group_progress, in_observations
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.health_reasons import Reason
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import (
+    KNOWN,
     QUEUE,
-    Counting,
+    GroupHistory,
     QueueHistory,
     QueuesOfGroup,
+    Track,
+    group_progress,
+    in_observations,
     queue_progress,
 )
 from spark.tuning import inside, resolved, small
@@ -204,7 +207,7 @@ def is_standing(threshold: Threshold) -> Column:
     return (
         (F.col("lag_upper") > 0)
         & (QueueHistory.commit <= QueueHistory.first_commit)
-        & (is_same_queue | (F.coalesce(QueueHistory.stepped, F.lit(0)) == 0))
+        & (is_same_queue | ~F.coalesce(QueueHistory.stepped_lately, F.lit(False)))
         & (QueueHistory.lagged >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )
@@ -259,18 +262,17 @@ def with_health(
         One row per row of `groups`, with its columns and those of
         `tidemark.lake.tables.progress.HEALTH`.
     """
-    counting = numbers.select("snapshot_id", F.explode("counts_for").alias(*Counting.types()))
     threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
     before = earlier.select(
         *OF_ONE_OBSERVATION,
         *Track.named(earlier_worse=F.col("health").isin(*WORSE_THAN_CATCHING_UP)),
     )
-    progress = queue_progress(queues, client_queues, counting, is_standing(threshold))
+    progress = queue_progress(queues, client_queues, numbers, is_standing(threshold))
     return (
         resolved(groups)
         .unionByName(before, allowMissingColumns=True)
         .join(small(numbers.select(*_track_columns())), "snapshot_id", "left")
-        .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
+        .join(progress, on=["snapshot_id", "number", *GROUP_TOPIC_HISTORY], how="left")
         .transform(group_progress)
         .where(inside(window))
         .transform(resolved)
@@ -367,13 +369,7 @@ def _progressed() -> Column:
 
 
 def _stepped_offline() -> Column:
-    """Return whether a commit advanced while no client was online."""
-
-    def stepped(number: Column) -> Column:
-        ago = (Track.number - number).cast("int")
-        return F.getbit(QueuesOfGroup.stepped, ago) == 1
-
-    return F.coalesce(F.exists(GroupHistory.offline, stepped), F.lit(False))
+    return F.coalesce(GroupHistory.stepped_offline, F.lit(False))
 
 
 def _acknowledges() -> Column:

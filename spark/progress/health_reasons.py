@@ -50,7 +50,7 @@ def facts(values: Mapping[str, Column]) -> Column:
 
 
 def queue_facts(queue: Column) -> Column:
-    """Return the facts about a queue of `spark.progress.queue_progress.queues_with`."""
+    """Return the facts about a queue of `spark.progress.queue_progress.QUEUE`."""
     is_pulled = queue["pull_offset"] > queue["lowest_pull"]
     cache = queue["cache"]
     limit = cache["limit"]

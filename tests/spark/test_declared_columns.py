@@ -81,7 +81,7 @@ def computed_groups(spark):
 
 def computed_health(spark):
     numbered = [(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
-    numbers = "snapshot_id string, number int, counts_for map<string,int>"
+    numbers = "snapshot_id string, number bigint, counts_for map<string,int>"
     stored = rows(spark, progress.GROUPS)
     return with_health(
         stored.select(*OF_ONE_OBSERVATION),

@@ -117,6 +117,54 @@ def test_sums_take_known_queues_and_clip_negatives(spark):
     assert row["inflight"] is None
 
 
+def test_the_worst_queue_has_the_least_broker_and_number_of_those_with_the_largest_lag(spark):
+    worst = {"lag": 40, "broker": "broker-b", "queue_id": 1}
+    others = [
+        {"lag": 40, "broker": "broker-b", "queue_id": 3},
+        {"lag": 40, "broker": "broker-c", "queue_id": 0},
+        {"lag": 39, "broker": "broker-a", "queue_id": 0},
+        {"lag": -5, "broker": "broker-a", "queue_id": 1},
+    ]
+    row = _of_lags(spark, [*others, worst])
+    assert (row["worst_broker"], row["worst_queue_id"]) == ("broker-b", 1)
+    assert (row["max_queue_lag"], row["lag"]) == (40, 159)
+    assert row["skew"] == pytest.approx(40 / (159 / 5))
+
+
+@pytest.mark.parametrize(
+    "lags",
+    [
+        {("broker-a", 0): 2**62, ("broker-a", 1): 2**62},
+        {("broker-a", 0): 2**62, ("broker-b", 0): 2**62},
+        {("broker-a", 0): 2**62, ("broker-a", 1): 2**62, ("broker-b", 0): 5},
+    ],
+    ids=["of one broker", "of two brokers", "of one of two brokers"],
+)
+def test_a_sum_that_no_number_can_hold_is_unknown(spark, lags):
+    row = _of_lags(
+        spark,
+        [
+            {"lag": lag, "broker": broker, "queue_id": queue_id}
+            for (broker, queue_id), lag in lags.items()
+        ],
+    )
+    assert (row["lag"], row["lag_upper"], row["lost"]) == (None, None, 0)
+    assert (row["max_queue_lag"], row["worst_queue_id"]) == (2**62, 0)
+
+
+def _of_lags(spark, queues):
+    places = [{"broker": queue["broker"], "queue_id": queue["queue_id"]} for queue in queues]
+    end = 2**62
+    row = compute(
+        spark,
+        queue_offsets=[written(end, **place) for place in places],
+        consumer_offsets=[
+            read(end - queue["lag"], **place) for queue, place in zip(queues, places, strict=True)
+        ],
+    )["billing", "orders"]
+    return row
+
+
 def shrunk(read_queues=2, **columns):
     return existing("orders")[0] | {"read_queues": read_queues, "write_queues": 4} | columns
 
