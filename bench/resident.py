@@ -58,11 +58,13 @@ class Use:
         minutes: the length of the period.
         cpu: seconds of processor time by part.
         memory: bytes by part, the largest sample; what processes share is divided among them.
+        together: bytes of all parts, the largest sample; parts are largest at different moments.
     """
 
     minutes: float
     cpu: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
+    together: int = 0
 
 
 class Meter:
@@ -73,6 +75,7 @@ class Meter:
         self._part: dict[psutil.Process, str | None] = {}
         self._cpu: dict[psutil.Process, float] = {}
         self._memory: dict[str, int] = defaultdict(int)
+        self._together = 0
         self._memory_at = 0.0
 
     def measure(self, minutes: float) -> Use:
@@ -80,6 +83,7 @@ class Meter:
         self._sample()
         before = dict(self._cpu)
         self._memory.clear()
+        self._together = 0
         until = time.monotonic() + minutes * 60
         while time.monotonic() < until:
             time.sleep(SAMPLE_SECONDS)
@@ -87,7 +91,7 @@ class Meter:
         cpu: dict[str, float] = defaultdict(float)
         for process, seconds in self._cpu.items():
             cpu[self._part[process] or ""] += seconds - before.get(process, 0.0)
-        return Use(minutes=minutes, cpu=cpu, memory=dict(self._memory))
+        return Use(minutes=minutes, cpu=cpu, memory=dict(self._memory), together=self._together)
 
     def _sample(self) -> None:
         weigh = time.monotonic() - self._memory_at >= MEMORY_SECONDS
@@ -104,6 +108,7 @@ class Meter:
                     memory[part] += process.memory_full_info().pss
         if weigh:
             self._memory_at = time.monotonic()
+            self._together = max(self._together, sum(memory.values()))
             for part, size in memory.items():
                 self._memory[part] = max(self._memory[part], size)
 
@@ -220,8 +225,7 @@ def main() -> None:
         ]
         rows = [[part, *(_shown(use, part) for _, use in columns)] for part in [*PARTS, "runs"]]
         whole = [
-            f"{sum(use.cpu.values()) / use.minutes:.1f} s, "
-            f"{sum(use.memory.values()) / 2**20:,.0f} MiB"
+            f"{sum(use.cpu.values()) / use.minutes:.1f} s, {use.together / 2**20:,.0f} MiB"
             for _, use in columns
         ]
         table = report.table(["part", *(name for name, _ in columns)], [*rows, ["all", *whole]])
