@@ -12,10 +12,9 @@ from bench.alarms.consumers import HEALTHY, Consumer
 from bench.alarms.faults import FAULTS, Fault
 from bench.soak import print_line
 from tidemark.lab import faults as node_faults
-from tidemark.lab.clients import GrpcClients, RemotingClients
+from tidemark.lab.clients import GrpcClients, Program, RemotingClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
-from tidemark.lab.programs import Program
 
 HEALTHY_CLUSTER, SICK_CLUSTER = "healthy", "sick"
 BROKER = "broker-a"

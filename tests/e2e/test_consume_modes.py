@@ -16,10 +16,9 @@ import pytest
 from bench.alarms import members
 from bench.alarms.consumers import Consumer, Mode
 from tests.conftest import chosen_version
-from tidemark.lab.clients import GrpcClients, RemotingClients
+from tidemark.lab.clients import GrpcClients, Program, RemotingClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
-from tidemark.lab.programs import Program
 from tidemark.lake.landing import land
 from tidemark.lake.query import select
 from tidemark.lake.tables import progress

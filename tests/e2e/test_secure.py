@@ -12,8 +12,7 @@ import yaml
 
 from tests.conftest import chosen_version
 from tests.support.homes import run
-from tidemark.lab import probe
-from tidemark.lab.cluster import LabCluster
+from tidemark.lab.cluster import LabCluster, registered_brokers
 from tidemark.lab.layout import free_port_base
 from tidemark.lab.security import ACCOUNT
 from tidemark.lake.landing import landed
@@ -128,8 +127,8 @@ def test_disabled_verification_is_reported(secure):
 
 def test_a_lab_found_again_is_still_secure(secure):
     again = LabCluster.load(secure.home)
-    assert probe.registered(again.namesrv, again.security) == {("broker-a", 0)}
-    assert probe.registered(again.namesrv) is None
+    assert registered_brokers(again.namesrv, again.security) == {("broker-a", 0)}
+    assert registered_brokers(again.namesrv) is None
 
 
 # Configured, side by side ------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from tidemark.lab import faults, layout, probe
-from tidemark.lab.cluster import WORKLOAD, LabCluster
+from tidemark.lab import faults, layout
+from tidemark.lab.cluster import WORKLOAD, LabCluster, registered_brokers, unreachable_addresses
 from tidemark.lab.layout import LabError
 from tidemark.lab.workloads import GROUPS, TOPICS
 from tidemark.rocketmq.admin import requests as admin
@@ -70,7 +70,7 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
 
 
 def test_every_broker_is_registered_and_found_again(booted: LabCluster):
-    assert probe.registered(booted.namesrv) == {("broker-a", 0), ("broker-b", 0)}
+    assert registered_brokers(booted.namesrv) == {("broker-a", 0), ("broker-b", 0)}
     again = LabCluster.load(booted.home)
     assert again.brokers == booted.brokers
     assert all(broker.pid for broker in again.brokers)
@@ -123,21 +123,21 @@ def test_a_killed_broker_comes_back_with_its_store(booted: LabCluster):
     )
     faults.kill(booted, "broker-b")
     assert booted.pid("broker-b") is None
-    assert eventually(lambda: probe.registered(booted.namesrv) == {("broker-a", 0)})
+    assert eventually(lambda: registered_brokers(booted.namesrv) == {("broker-a", 0)})
     with pytest.raises(LabError, match="broker-b does not run"):
         faults.kill(booted, "broker-b")
     faults.restart(booted, "broker-b")
     assert booted.pid("broker-b") not in (None, before)
-    assert ("broker-b", 0) in (probe.registered(booted.namesrv) or set())
+    assert ("broker-b", 0) in (registered_brokers(booted.namesrv) or set())
     assert committed(booted, "broker-b").offsets.keys() >= {OffsetKey("lab_two", "g-two")}
 
 
 def test_a_stopped_broker_is_unreachable_until_it_goes_on(booted: LabCluster):
     address = booted.node("broker-b").address
     faults.stop(booted, "broker-b")
-    assert probe.unreachable([address]) == [address]
+    assert unreachable_addresses([address]) == [address]
     faults.resume(booted, "broker-b")
-    assert eventually(lambda: probe.unreachable([address]) == [])
+    assert eventually(lambda: unreachable_addresses([address]) == [])
 
 
 def test_at_rest_counts_are_exact_and_lag_zero(booted: LabCluster):

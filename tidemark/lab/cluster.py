@@ -6,6 +6,7 @@ processes, written before the next one starts), ``nodes/<name>/`` (configuration
 folder sees the same cluster.
 """
 
+import asyncio
 import logging
 import os
 import shutil
@@ -19,11 +20,14 @@ from typing import Self
 from filelock import FileLock
 
 from tidemark.lab import config as node_config
-from tidemark.lab import jars, layout, probe, processes
+from tidemark.lab import jars, layout, processes
 from tidemark.lab import security as lab_security
 from tidemark.lab.layout import LabError, Node, State, StateFile
 from tidemark.lab.processes import Process
 from tidemark.lab.workloads import WORKLOADS, Workload, require_known
+from tidemark.rocketmq.admin import requests as admin
+from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.errors import RemotingError
 from tidemark.rocketmq.wire.security import PLAIN, Security
 
 BOOT_SECONDS = 240.0
@@ -249,7 +253,7 @@ class LabCluster:
             if node.role == "namesrv":
                 # A new name server lists no broker until the brokers' next heartbeat, up to 30 s.
                 brokers = [node for node in self.nodes if node.broker]
-                unreachable = probe.unreachable(
+                unreachable = unreachable_addresses(
                     [broker.address for broker in brokers], self.security
                 )
                 waited_for += [broker for broker in brokers if broker.address not in unreachable]
@@ -396,7 +400,7 @@ class LabCluster:
         while True:
             for node in nodes:
                 self._require_alive(node)
-            registered = probe.registered(self.namesrv, self.security)
+            registered = registered_brokers(self.namesrv, self.security)
             missing = expected if registered is None else expected - registered
             addresses = [node.address for node in nodes if node.broker]
             closed = [node for node in nodes if node.grpc_port and layout.is_free(node.grpc_port)]
@@ -404,7 +408,7 @@ class LabCluster:
                 not closed
                 and registered is not None
                 and not missing
-                and not probe.unreachable(addresses, self.security)
+                and not unreachable_addresses(addresses, self.security)
             ):
                 return
             if time.monotonic() > deadline:
@@ -450,3 +454,30 @@ class LabCluster:
         except BaseException:
             processes.stop([process], graceful_seconds=0)
             raise
+
+
+def registered_brokers(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:
+    """Return (broker, broker_id) of the listed brokers; None without a response."""
+
+    async def request() -> set[tuple[str, int]]:
+        async with RemotingClient(total_timeout=3, security=security) as client:
+            info = await admin.broker_cluster_info(client, namesrv)
+        return {(name, key) for name, group in info.brokers.items() for key in group.addresses}
+
+    try:
+        return asyncio.run(request())
+    except RemotingError:
+        return None
+
+
+def unreachable_addresses(brokers: list[str], security: Security = PLAIN) -> list[str]:
+    """Return the given broker addresses that do not respond now."""
+
+    async def request() -> list[BaseException | object]:
+        async with RemotingClient(total_timeout=3, security=security) as client:
+            questions = (admin.broker_runtime_info(client, broker) for broker in brokers)
+            return await asyncio.gather(*questions, return_exceptions=True)
+
+    responses = asyncio.run(request())
+    pairs = zip(brokers, responses, strict=True)
+    return [broker for broker, response in pairs if isinstance(response, RemotingError)]
