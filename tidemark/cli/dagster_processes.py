@@ -45,7 +45,7 @@ MODULES = (
     "orchestration.definitions",
     "pyiceberg.catalog.sql",
     "pyiceberg.io.pyarrow",
-    "tidemark.cli.commands.webserver",
+    "tidemark.cli.commands.dev",
     "tidemark.cli.dagster_guard",
     "tidemark.embedded.event_log",
     "tidemark.embedded.launcher",

@@ -47,7 +47,6 @@ PRELOADED = (
     "tidemark.embedded.event_log",
     "tidemark.embedded.storage",
     "tidemark.cli.main",
-    "tidemark.cli.commands.recompute",
     "tidemark.cli.commands.tick",
     "tidemark.cli.output",
     "tidemark.cli.snapshot_command",

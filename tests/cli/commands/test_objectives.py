@@ -32,7 +32,7 @@ def test_a_wrong_month_is_bad_usage(lake: Lake) -> None:
 def test_mistakes_of_the_file_are_named_beside_the_statement(lake: Lake) -> None:
     lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, whole_month(h0="-" * 60)))
     (lake.home.path / "objectives.yaml").write_text("objectives:\n- macth: {}\n")
-    with mock.patch("tidemark.cli.commands.objectives.echo") as echo:
+    with mock.patch("tidemark.cli.commands.report.echo") as echo:
         text = output_of(lake.home, "objectives", "--month", "2026-10")
     assert "longest breach" in text
     lines = [call.args[0] for call in echo.call_args_list]

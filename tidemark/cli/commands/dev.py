@@ -1,4 +1,4 @@
-"""`tidemark dev`: Dagster's code server, daemon and pages on this machine, until Ctrl-C."""
+"""`tidemark dev` and `webserver`: Dagster on this machine, and its pages behind a guard."""
 
 import signal
 import time
@@ -50,3 +50,23 @@ def dev(
 
 def _interrupt(signum: int, frame: Any) -> None:
     raise KeyboardInterrupt
+
+
+webserver_app = typer.Typer()
+
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@webserver_app.command(context_settings=PASSED_ON)
+def webserver(context: typer.Context) -> None:
+    """Serve Dagster's pages guarded; takes the options of dagster-webserver, --read-only too.
+
+    Browsers reach them by loopback, by an address, or by a name of TIDEMARK_WEBSERVER_HOSTS.
+    """
+    from orchestration.instance.files import prepare
+    from tidemark.board.access import words
+    from tidemark.cli.dagster_guard import serve
+
+    settings = invocation().settings
+    prepare(settings.home)
+    serve(context.args, frozenset(words(settings.webserver_hosts.lower())))

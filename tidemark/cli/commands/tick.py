@@ -1,4 +1,4 @@
-"""`tidemark tick`: one run that collects, loads and computes all pending snapshots."""
+"""`tidemark tick` and `recompute`: runs that compute pending snapshots, or whole hours again."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import NamesrvOption, hand_over, invocation
+from tidemark.cli.invocation import NamesrvOption, hand_over, invocation, parse
 from tidemark.model.snapshots import SnapshotStatus
 
 app = typer.Typer()
@@ -61,3 +61,60 @@ def _fail_if_nothing_was_read(landing: Any, started: datetime) -> None:
         raise CommandError(f"nothing could be read: {lines[0]}")
     for line in lines:
         typer.echo(line, err=True)
+
+
+recompute_app = typer.Typer()
+
+
+@recompute_app.command()
+def recompute(
+    start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
+    end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin at the first hour, not where it was stopped.")
+    ] = False,
+) -> None:
+    """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours.
+
+    Many hours are computed in parts. The same command after a kill continues with the part that was
+    not done.
+    """
+    first, last = parse(start), parse(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    hand_over()
+    from assets.partitions import first_hour, kept_since
+    from tidemark.cli.output import complain, steps
+    from tidemark.lake.catalog import Lake
+    from tidemark.lake.catalog_config import CatalogConfig
+    from tidemark.lake.clocks import HOUR, Window, ceil_hour, floor_hour
+    from tidemark.lake.retention import observed_since
+
+    settings = invocation().settings
+    lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
+    oldest = kept_since(lake.shared.state, settings.history_days)
+    if first < oldest:
+        why = (
+            f"history reaches {settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
+            if oldest == first_hour(settings.history_days)
+            else f"older raw rows were removed after {settings.raw_days} days (TIDEMARK_RAW_DAYS)"
+        )
+        raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
+    # Without a record, as of an earlier version, the tables know what there is.
+    if observed := observed_since(lake.shared.state):
+        if last <= (first_observed := floor_hour(observed)):
+            raise typer.BadParameter(
+                f"--to {end}: nothing was observed before {observed:%Y-%m-%dT%H:%MZ}"
+            )
+        first = max(first, first_observed)
+    now = ceil_hour(datetime.now(UTC))
+    if last > now:
+        if first >= now:
+            raise typer.BadParameter(f"--from {start} is in the future")
+        last = now
+    window = Window(first, last).whole_hours()
+    hours = round((window.end - window.start) / HOUR)
+    from orchestration import in_process  # it takes seconds, and mistakes need it not
+
+    with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
+        in_process.recompute(settings, window, restart=restart, report=report, complain=complain)
