@@ -32,8 +32,8 @@ from tidemark.lake.recovery import recover
 from tidemark.lake.upgrading import upgrade
 from tidemark.rocketmq.records import Snapshot
 from tidemark.settings import health, machines, objectives, owners
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import configured
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.health import Override
 from tidemark.settings.home import Home
 from tidemark.settings.machines import Machine, MachineOverride, Sizing

@@ -36,9 +36,8 @@ from orchestration.sensors import sensors
 from tidemark.host.shared import Shared
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.landing_places import Landing
+from tidemark.settings.basics import SettingsError, warnings_of
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
-from tidemark.settings.variables import warnings_of
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
     landing,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOMS, ROOT, tracked
-from tidemark.settings.variables import NAMES
+from tidemark.settings.basics import NAMES
 
 
 def room_folders() -> list[Path]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 

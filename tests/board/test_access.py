@@ -17,8 +17,8 @@ from tidemark.board.passwords import password_hash, read_users
 from tidemark.board.store import Store
 from tidemark.cli.commands.serve import address_of, login_of
 from tidemark.lake.catalog import Lake
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 GROUPS = "/api/v1/groups"

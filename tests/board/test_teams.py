@@ -479,8 +479,8 @@ def test_a_file_of_users_and_a_header_name_teams(tmp_path: Path) -> None:
 
 def test_serve_reads_owners_and_teams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidemark.cli.commands.serve import login_of, owners_of
+    from tidemark.settings.basics import SettingsError
     from tidemark.settings.environment import Settings
-    from tidemark.settings.errors import SettingsError
 
     file = tmp_path / "owners.yaml"
     file.write_text("owners:\n- {match: {consumer_group: a}, team: orders}\n")

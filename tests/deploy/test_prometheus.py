@@ -20,8 +20,7 @@ from tidemark.board.metrics.exposition import metrics_of
 from tidemark.board.store import Store
 from tidemark.lake.catalog import CatalogConfig, Lake
 from tidemark.settings.home import Home
-from tidemark.settings.otlp import OtlpSettings
-from tidemark.settings.sections import MetricsSettings
+from tidemark.settings.sections import MetricsSettings, OtlpSettings
 
 HERE = DEPLOY / "prometheus"
 KNOWN = yaml.safe_load(EXPRESSIONS.read_text())

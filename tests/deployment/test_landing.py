@@ -18,7 +18,7 @@ from tidemark.lake.loading import load
 from tidemark.lake.retention import remove_landed
 from tidemark.lake.tables import progress, raw
 from tidemark.rocketmq.records import TABLES
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.sections import CatalogSettings, ObjectStore
 

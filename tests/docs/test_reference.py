@@ -17,8 +17,8 @@ from tidemark.board.metrics.exposition import metrics_of
 from tidemark.cli.main import COMMANDS
 from tidemark.lake.schema import type_text
 from tidemark.lake.tables import TABLES
+from tidemark.settings.basics import NAMES
 from tidemark.settings.environment import Settings, variable_of
-from tidemark.settings.variables import NAMES
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ from tidemark.host.failures import DamagedError, essence, one_line
 from tidemark.lake.catalog import Lake
 from tidemark.lake.query import select
 from tidemark.lake.tables import quality
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
 
 JAVA = """An error occurred while calling o12.getResult.

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from tidemark.host.postgresql import PostgresqlLeases
 from tidemark.lake.catalog_config import CatalogConfig
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.sections import CatalogSettings, ObjectStore
 

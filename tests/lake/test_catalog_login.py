@@ -9,8 +9,8 @@ from pyiceberg.exceptions import OAuthError, UnauthorizedError
 
 from tests.support.oauth2_catalog import oauth2_catalog
 from tidemark.lake.catalog_config import CatalogConfig
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 VARIABLES = {

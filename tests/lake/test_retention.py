@@ -12,8 +12,8 @@ from tidemark.lake.landing import folder, land, landed
 from tidemark.lake.loading import load
 from tidemark.lake.retention import Retention, present, raw_since, remember_raw_since, remove_landed
 from tidemark.lake.tables import TABLES, alerting, progress, quality, raw
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 
 NOW = datetime(2026, 11, 19, 12, 34, tzinfo=UTC)
 

@@ -19,8 +19,8 @@ from tests.support.cluster_history import PAST, put, rows
 from tests.support.homes import DAGSTER, Warm, warmed
 from tests.support.strange_project import MODULE, PROJECT, project_environment
 from tidemark.lake.clocks import HOUR, floor_hour
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR

@@ -10,8 +10,8 @@ from assets.resource_keys import PREFIX
 from assets.resources import ClientMachineResource, RulesResource
 from orchestration.definitions import build
 from orchestration.resources import resources
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.machines import Machine
 

@@ -13,9 +13,9 @@ from tidemark.collection.snapshots import NeverReachedError, take_snapshots
 from tidemark.host.shared import Shared
 from tidemark.lake.landing import folder, land, landed
 from tidemark.rocketmq.records import Snapshot
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster, configured, fault_of_name
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 LONG = "c" * 230

@@ -6,8 +6,8 @@ import pytest
 
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster, configured, load_clusters
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 SECRET = "what-nobody-may-see"

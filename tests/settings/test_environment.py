@@ -10,11 +10,9 @@ import pytest
 
 from orchestration.resources import resources
 from tidemark.settings import environment
-from tidemark.settings.basics import BasicSettings
+from tidemark.settings.basics import NAMES, OLD_NAMES, BasicSettings, SettingsError, warnings_of
 from tidemark.settings.environment import Settings, variable_of
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.machines import Sizing
-from tidemark.settings.variables import NAMES, OLD_NAMES, warnings_of
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.checkout import ROOT
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Account, read_credentials
 from tidemark.settings.environment import Settings, variable_of
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.secrets import PURPOSES, SHORTEST_TOKEN, Process, purposes_of
 
 OURS = "a-token-of-our-own-with-32-chars"

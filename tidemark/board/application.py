@@ -61,11 +61,10 @@ from tidemark.board.store import Store
 from tidemark.board.views.live import Diagnoses, LiveSnapshots
 from tidemark.board.views.view import Views
 from tidemark.host.failures import DamagedError, one_line
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster
-from tidemark.settings.errors import SettingsError
-from tidemark.settings.otlp import OtlpSettings
 from tidemark.settings.owners import WatchedOwners
-from tidemark.settings.sections import MetricsSettings
+from tidemark.settings.sections import MetricsSettings, OtlpSettings
 
 change_routes = APIRouter(include_in_schema=False)
 

@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 
 _COST = {"n": 2**14, "r": 8, "p": 1}
 """Parameters of scrypt, which make a guess cost some 50 ms and 16 MB."""

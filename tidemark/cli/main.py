@@ -13,8 +13,7 @@ from tidemark.cli.invocation import begin
 from tidemark.embedded.light_process import leave_out_pandas
 from tidemark.host.failures import one_line
 from tidemark.model.spelling import nearest
-from tidemark.settings.basics import BasicSettings
-from tidemark.settings.variables import warnings_of
+from tidemark.settings.basics import BasicSettings, warnings_of
 
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",

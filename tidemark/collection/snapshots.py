@@ -27,8 +27,8 @@ from tidemark.rocketmq.collector import collect
 from tidemark.rocketmq.records import Problem, Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.typed_values import whole_milliseconds
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster, fault_of_name
-from tidemark.settings.errors import SettingsError
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 from tidemark.host.postgresql import CONNECTION
 from tidemark.host.shared import Shared
 from tidemark.lake.landing_places import Landing
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.sections import (
     FILE,

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import DurableFile, Home, make_folder, sync_folder
 from tidemark.settings.sections import FILE, S3, CatalogSettings, ObjectStore
 

@@ -47,7 +47,7 @@ from pydantic_core import ErrorDetails
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions, Remembered
 from tidemark.rocketmq.wire.endpoint import Networks, split_endpoint
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
 from tidemark.settings.secrets import is_placeholder
 from tidemark.settings.times import positive_seconds

@@ -22,13 +22,11 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.rocketmq.wire.endpoint import Networks
-from tidemark.settings.basics import BasicSettings
+from tidemark.settings.basics import OLD_NAMES, PREFIX, BasicSettings, SettingsError
 from tidemark.settings.clusters import fault_of_name
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.files import SettingsFile
 from tidemark.settings.home import DEFAULT_HOME, Home
 from tidemark.settings.machines import DEFAULT_SIZING
-from tidemark.settings.otlp import OtlpSettings, fault_of_endpoint
 from tidemark.settings.secrets import refused
 from tidemark.settings.sections import (
     BACKFILL_HOURS,
@@ -44,10 +42,11 @@ from tidemark.settings.sections import (
     MetricsSettings,
     NotificationSettings,
     ObjectStore,
+    OtlpSettings,
     SparkSettings,
+    fault_of_endpoint,
     holds_secret,
 )
-from tidemark.settings.variables import OLD_NAMES, PREFIX
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

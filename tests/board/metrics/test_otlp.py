@@ -19,9 +19,9 @@ from tidemark.board.metrics.exposition import COUNTER, GAUGE, Metric, SourceRows
 from tidemark.board.metrics.otlp import OtlpExporter
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home
-from tidemark.settings.otlp import OtlpSettings
+from tidemark.settings.sections import OtlpSettings
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otlp is missing")
 

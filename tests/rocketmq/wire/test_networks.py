@@ -15,9 +15,9 @@ from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.rocketmq.wire.security import Credentials, Security
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster, configured
 from tidemark.settings.environment import Settings
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.home import Home
 
 ACCOUNT = Credentials("the-access-key", "the-secret-key")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark.session.packages import CACHE, fetched_once, jars_config, packages_of
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 
 JARS = (
     "org.apache.iceberg_iceberg-spark-runtime-4.1_2.13-1.12.0.jar",

@@ -42,8 +42,8 @@ from tidemark.model.incidents import (
     TransitionKind,
     TransitionName,
 )
+from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import clusters_file, load_clusters
-from tidemark.settings.errors import SettingsError
 from tidemark.settings.fields import fits
 from tidemark.settings.objectives import Objective
 from tidemark.settings.sections import MEMORY

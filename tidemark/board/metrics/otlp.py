@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidemark.board.metrics.endpoint import ExportOutcome, Exports
 from tidemark.board.metrics.exposition import COUNTER, Metric, SourceRows
 from tidemark.host.failures import one_line
-from tidemark.settings.otlp import OtlpSettings
+from tidemark.settings.sections import OtlpSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData, NumberDataPoint

@@ -18,7 +18,7 @@ from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect
 from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
-from tidemark.settings.errors import SettingsError
+from tidemark.settings.basics import SettingsError
 
 app = typer.Typer()
 

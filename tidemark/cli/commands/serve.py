@@ -16,8 +16,8 @@ from tidemark.cli.invocation import invocation, me
 if TYPE_CHECKING:
     from tidemark.board.access import Login
     from tidemark.settings.environment import Settings
-    from tidemark.settings.otlp import OtlpSettings
     from tidemark.settings.owners import WatchedOwners
+    from tidemark.settings.sections import OtlpSettings
 
 app = typer.Typer()
 
@@ -139,7 +139,7 @@ def login_of(settings: "Settings") -> "Login":
     """
     from tidemark.board.access import Login, Person, networks, words
     from tidemark.board.passwords import read_users
-    from tidemark.settings.errors import SettingsError
+    from tidemark.settings.basics import SettingsError
 
     try:
         proxies = networks(settings.serve_proxies)
@@ -173,7 +173,7 @@ def _teams(pairs: Iterable[str]) -> dict[str, frozenset[str] | None]:
         SettingsError: a word is no pair of them.
     """
     from tidemark.board.passwords import teams_of
-    from tidemark.settings.errors import SettingsError
+    from tidemark.settings.basics import SettingsError
 
     teams: dict[str, frozenset[str] | None] = {}
     for pair in pairs:
@@ -192,7 +192,7 @@ def owners_of(settings: "Settings", login: "Login") -> "WatchedOwners":
     Raises:
         SettingsError: the file has a mistake, or a user has a team that it does not name.
     """
-    from tidemark.settings.errors import SettingsError
+    from tidemark.settings.basics import SettingsError
     from tidemark.settings.owners import WatchedOwners
 
     file = settings.owners_file
