@@ -27,7 +27,7 @@ from tidemark.lab.cluster import LabCluster
 from tidemark.lab.large import Large
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.landing import land
-from tidemark.rocketmq.admin import queue_stats, responses
+from tidemark.rocketmq.admin import responses
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.names import retry_topic
 from tidemark.rocketmq.records import Snapshot
@@ -247,7 +247,7 @@ def _decoding(received: list[bytes]) -> str:
         (
             "202, one topic",
             stats[0],
-            lambda body: queue_stats.decode_topic_stats(body, "large_0001"),
+            lambda body: responses.decode_topic_stats(body, "large_0001"),
         ),
     ]
     rows = [[name, len(body), f"{_speed(read, body):.0f}"] for name, body, read in cases]

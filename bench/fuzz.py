@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidemark.rocketmq.admin import queue_stats
+from tidemark.rocketmq.admin import responses
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 LARGEST = 4096
@@ -73,16 +73,15 @@ def responses_target() -> Callable[[bytes], None]:
         client_responses,
         deep_requests,
         pop,
-        responses,
     )
 
     decoders: list[Callable[[bytes], object]] = [
         read
         for room in (responses, broker_reports, client_responses, deep_requests, pop)
         for name, read in vars(room).items()
-        if name.startswith("decode_") and read is not queue_stats.decode_topic_stats
+        if name.startswith("decode_") and read is not responses.decode_topic_stats
     ]
-    decoders.append(lambda body: queue_stats.decode_topic_stats(body, "lab_orders"))
+    decoders.append(lambda body: responses.decode_topic_stats(body, "lab_orders"))
 
     def one_input(body: bytes) -> None:
         for decode in decoders:

@@ -3,7 +3,7 @@
 import pytest
 
 from tidemark.rocketmq.admin.pop import LiteNumbers, decode_lite_numbers, decode_lite_topic
-from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.names import names_of_lite_topic
 from tidemark.rocketmq.typed_values import instant
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidemark.rocketmq.admin import name_server, queue_stats, responses
+from tidemark.rocketmq.admin import name_server, responses
 from tidemark.rocketmq.admin.broker_reports import CONFIG_KEYS, decode_broker_config
 from tidemark.rocketmq.admin.pop import decode_request_modes
 from tidemark.rocketmq.names import OffsetKey
@@ -121,12 +121,10 @@ def test_pull_offset_table_of_5_5():
 
 
 def test_topic_stats(recorded):
-    stats = queue_stats.decode_topic_stats(
-        recorded("5.3.3", "202_topic_stats_m.body"), "lab_orders"
-    )
+    stats = responses.decode_topic_stats(recorded("5.3.3", "202_topic_stats_m.body"), "lab_orders")
     stored = datetime(2026, 11, 21, 9, 22, 3, 822000, UTC)
     assert sorted(stats) == list(range(8))
-    assert stats[3] == queue_stats.QueueStats(0, 3367, stored)
+    assert stats[3] == responses.QueueStats(0, 3367, stored)
 
 
 @pytest.mark.parametrize("timestamp", [0, -1])
@@ -135,7 +133,7 @@ def test_no_store_time_is_unknown(timestamp):
         b'{"offsetTable":{{"queueId":0,"topic":"T"}:{"lastUpdateTimestamp":%d,"maxOffset":0,"minOffset":0}}}'
         % timestamp
     )
-    assert queue_stats.decode_topic_stats(body, "T")[0].newest_stored_at is None
+    assert responses.decode_topic_stats(body, "T")[0].newest_stored_at is None
 
 
 def test_consume_stats(version, recorded):
@@ -206,14 +204,14 @@ def test_pattern_and_parser_read_the_same_queues(queues, rate, damage, place, sp
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    assert outcome(queue_stats.decode_topic_stats) == outcome(queue_stats.parse_topic_stats)
+    assert outcome(responses.decode_topic_stats) == outcome(responses.parse_topic_stats)
 
 
 def test_the_recorded_queues_take_the_pattern(version, recorded, monkeypatch):
     body = recorded(version, "202_topic_stats_m.body")
-    expected = queue_stats.parse_topic_stats(body, "lab_orders")
-    monkeypatch.delattr(queue_stats, "parse_topic_stats")
-    assert queue_stats.decode_topic_stats(body, "lab_orders") == expected
+    expected = responses.parse_topic_stats(body, "lab_orders")
+    monkeypatch.delattr(responses, "parse_topic_stats")
+    assert responses.decode_topic_stats(body, "lab_orders") == expected
 
 
 @given(st.integers(1, 2**42 + 1000) | st.integers(1, 253_402_300_799_999))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.client_responses import RunningInfo
-from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.deep import offsets
 from tidemark.rocketmq.deep.client_reports import ClientReader
 from tidemark.rocketmq.deep.master_reader import chosen

@@ -15,7 +15,7 @@ from tidemark.rocketmq.admin.client_responses import (
     RunningInfo,
     decode_running_info,
 )
-from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.deep.client_reports import (
     ClientPullOffset,
     GroupLags,

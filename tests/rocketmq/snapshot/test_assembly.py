@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidemark.rocketmq.admin import queue_stats, responses
+from tidemark.rocketmq.admin import responses
 from tidemark.rocketmq.admin.broker_reports import decode_broker_config
 from tidemark.rocketmq.admin.pop import LiteTopic
-from tidemark.rocketmq.admin.queue_stats import QueueStats
 from tidemark.rocketmq.admin.responses import (
     Connection,
     ConsumerConnection,
     ConsumerOffsetTable,
     ConsumeStats,
+    QueueStats,
     SubscriptionGroupConfig,
     TopicConfig,
 )
@@ -406,7 +406,7 @@ def recorded_master(version, recorded):
             "g-broadcast": responses.decode_consumer_connection(body("203_conns_g-broadcast_m"))
         },
         topic_stats={
-            "lab_orders": queue_stats.decode_topic_stats(body("202_topic_stats_m"), "lab_orders")
+            "lab_orders": responses.decode_topic_stats(body("202_topic_stats_m"), "lab_orders")
         },
     )
 

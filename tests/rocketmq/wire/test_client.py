@@ -492,7 +492,7 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkey
     async def resolved(self, owner, host, port):
         return ["127.0.0.2", "127.0.0.1"]
 
-    monkeypatch.setattr("tidemark.rocketmq.wire.resolver.Resolver.addresses", resolved)
+    monkeypatch.setattr("tidemark.rocketmq.wire.endpoint.Resolver.addresses", resolved)
 
     async def use(client, endpoint):
         _, port = split_endpoint(endpoint)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.model.consumers import ConsumeMode
-from tidemark.rocketmq.admin.queue_stats import QueueStats
+from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.admin.round_trip import request_or_none
 from tidemark.rocketmq.names import RETRY_PREFIX, is_lite_topic, names_of_lite_topic, version_order
 from tidemark.rocketmq.typed_values import instant, integer, object_of, short_text

@@ -8,7 +8,7 @@ request.
 from collections.abc import Sequence
 from functools import partial
 
-from tidemark.rocketmq.admin import deep_requests, name_server, pop, queue_stats, responses
+from tidemark.rocketmq.admin import deep_requests, name_server, pop, responses
 from tidemark.rocketmq.admin.broker_reports import decode_broker_config
 from tidemark.rocketmq.admin.round_trip import request, request_offset, request_or_none
 from tidemark.rocketmq.records import Producer
@@ -94,13 +94,13 @@ async def consumer_offsets(client: RemotingClient, endpoint: str) -> responses.C
 
 async def topic_stats(
     client: RemotingClient, endpoint: str, topic: str
-) -> dict[int, queue_stats.QueueStats] | None:
+) -> dict[int, responses.QueueStats] | None:
     """202: the queues of a topic on one broker; None when the broker has no such topic."""
     return await request_or_none(
         client,
         endpoint,
         RequestCode.GET_TOPIC_STATS_INFO,
-        partial(queue_stats.decode_topic_stats, topic=topic),
+        partial(responses.decode_topic_stats, topic=topic),
         {"topic": topic},
         topic,
         ResponseCode.TOPIC_NOT_EXIST,

@@ -25,13 +25,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from tidemark.rocketmq.files.commit_log import CommitLog
-from tidemark.rocketmq.files.consume_queue import (
-    BatchConsumeQueue,
-    ConsumeQueue,
-    Entry,
-    PlainConsumeQueue,
-)
 from tidemark.rocketmq.files.mapped_files import (
     Closable,
     FileError,
@@ -40,6 +33,13 @@ from tidemark.rocketmq.files.mapped_files import (
     may_exist,
     reason_of,
     require_target,
+)
+from tidemark.rocketmq.files.message_files import (
+    BatchConsumeQueue,
+    CommitLog,
+    ConsumeQueue,
+    Entry,
+    PlainConsumeQueue,
 )
 from tidemark.rocketmq.records import QueueTag
 from tidemark.rocketmq.typed_values import instant

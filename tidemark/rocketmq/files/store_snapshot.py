@@ -22,8 +22,7 @@ from typing import NoReturn, TypeVar
 
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.admin import responses
-from tidemark.rocketmq.admin.queue_stats import QueueStats
-from tidemark.rocketmq.admin.responses import TopicConfig
+from tidemark.rocketmq.admin.responses import QueueStats, TopicConfig
 from tidemark.rocketmq.files.local_offsets import backup_of, read_rewritten
 from tidemark.rocketmq.files.mapped_files import FileError, may_exist
 from tidemark.rocketmq.files.store_folder import BrokerStore, Extent, StoreState

@@ -22,13 +22,13 @@ from tidemark.rocketmq.admin.pop import (
     read_lite_topic,
     request_mode,
 )
-from tidemark.rocketmq.admin.queue_stats import QueueStats
 from tidemark.rocketmq.admin.responses import (
     MAX_QUEUES,
     MAX_QUEUES_OF_BROKER,
     ConsumerConnection,
     ConsumerOffsetTable,
     ConsumeStats,
+    QueueStats,
     SubscriptionGroupConfig,
     TopicConfig,
 )

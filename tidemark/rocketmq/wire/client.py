@@ -21,7 +21,7 @@ from tidemark.rocketmq.wire.codes import (
     ResponseCode,
 )
 from tidemark.rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
-from tidemark.rocketmq.wire.endpoint import first_to_accept, split_endpoint
+from tidemark.rocketmq.wire.endpoint import RESOLVER, first_to_accept, split_endpoint
 from tidemark.rocketmq.wire.errors import (
     BadResponseError,
     BudgetError,
@@ -37,7 +37,6 @@ from tidemark.rocketmq.wire.errors import (
 )
 from tidemark.rocketmq.wire.frame import Frame, encode_request
 from tidemark.rocketmq.wire.pacing import BUSY, MAX_RETRIES, Allowance, Pace, paced
-from tidemark.rocketmq.wire.resolver import RESOLVER
 from tidemark.rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure
 
 T = TypeVar("T")

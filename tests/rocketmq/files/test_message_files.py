@@ -16,9 +16,8 @@ from tests.rocketmq.files.conftest import (
     StoreBuilder,
     write_files,
 )
-from tidemark.rocketmq.files.commit_log import CommitLog
-from tidemark.rocketmq.files.consume_queue import BatchConsumeQueue, PlainConsumeQueue
 from tidemark.rocketmq.files.mapped_files import FileError
+from tidemark.rocketmq.files.message_files import BatchConsumeQueue, CommitLog, PlainConsumeQueue
 from tidemark.rocketmq.files.store_folder import BrokerStore
 
 
