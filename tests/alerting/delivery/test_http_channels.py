@@ -10,8 +10,7 @@ from tests.support.notification_servers import responding, serve
 from tests.support.notified_incidents import FIRING, clock, minute, notification
 from tidemark.alerting.delivery import http_channels
 from tidemark.alerting.delivery.channels import AppriseChannel, Channel, ChannelError
-from tidemark.alerting.delivery.heartbeat import heartbeat
-from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
+from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel, heartbeat
 from tidemark.alerting.delivery.messages import Notification
 from tidemark.alerting.delivery.outbox import deliver
 from tidemark.alerting.incidents.incident import Incident

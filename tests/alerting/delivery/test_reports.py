@@ -24,7 +24,7 @@ from tidemark.alerting.delivery.reports import (
     sent_reports,
 )
 from tidemark.alerting.delivery.templates import Words
-from tidemark.alerting.rules.report_schedules import ReportSchedule
+from tidemark.alerting.rules.routing import ReportSchedule
 from tidemark.alerting.weekly_report import Report
 from tidemark.host.shared import Shared
 from tidemark.host.state import FileState

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.alerting.rules.files import read_rule_set, schema
-from tidemark.alerting.rules.report_schedules import ReportSchedule
+from tidemark.alerting.rules.routing import ReportSchedule
 
 
 def instant(text: str) -> datetime:

@@ -1,11 +1,11 @@
-"""Channels that speak HTTP themselves: signed webhooks, and Alertmanager's API v2."""
+"""Requests over HTTP: signed webhooks, Alertmanager's API v2, and the heartbeat of a service."""
 
 import hashlib
 import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -261,3 +261,35 @@ def _label(name: str) -> str:
     """Return a name as Prometheus allows it."""
     text = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
     return f"_{text}" if text[:1].isdigit() else text or "_"
+
+
+HEARTBEAT_SECONDS = 5.0
+"""Longest wait for an outside service that alerts when heartbeats stop, as healthchecks.io."""
+
+
+def heartbeat(url: str, *, succeeded: bool) -> str | None:
+    """Call the address of the service after a success, and its ``/fail`` after a failure.
+
+    Args:
+        url: the address; empty = no heartbeat.
+        succeeded: whether the tick or the delivery succeeded.
+
+    Returns:
+        Why the call failed, in one line without the address; None when it did not.
+    """
+    if not url:
+        return None
+    ADDRESS_FILTER.install()
+    try:
+        address = url if succeeded else _address_of_failure(url)
+        response, _ = response_to("GET", address, HEARTBEAT_SECONDS)
+    except RequestError as error:
+        return f"TIDEMARK_HEARTBEAT_URL: {error}"
+    except ValueError:
+        return "TIDEMARK_HEARTBEAT_URL: it is no address"
+    return None if response.ok else f"TIDEMARK_HEARTBEAT_URL: HTTP {response.status_code}"
+
+
+def _address_of_failure(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/fail"))

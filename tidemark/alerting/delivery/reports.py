@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from tidemark.alerting.delivery.channels import Channel, ChannelError
-from tidemark.alerting.rules.report_schedules import ReportSchedule
+from tidemark.alerting.rules.routing import ReportSchedule
 from tidemark.alerting.weekly_report import Report
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import REPORTS

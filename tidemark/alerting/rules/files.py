@@ -17,11 +17,11 @@ from pydantic_core import ErrorDetails, InitErrorDetails
 from tidemark.alerting.rules.base import GroupRule
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.alerting.rules.model import Inhibition, Rule
-from tidemark.alerting.rules.report_schedules import ReportSchedule
 from tidemark.alerting.rules.routing import (
     DEFAULT_RECEIVER,
     Node,
     Receiver,
+    ReportSchedule,
     Route,
     Routing,
     compiled,
