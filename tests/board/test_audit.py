@@ -37,7 +37,7 @@ from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import quality
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 from tidemark.planning.quarantine_decisions import decide, decided_rows, known_rows
 
 ADDRESS = "/api/v1/audit"

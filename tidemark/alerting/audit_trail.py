@@ -37,7 +37,7 @@ from tidemark.lake.tables import raw
 from tidemark.lake.tables.alerting import INCIDENTS
 from tidemark.lake.tables.quality import DECISIONS
 from tidemark.lake.typed_rows import typed_rows
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 ACTIONS = Table(
     name="alerting.actions",

@@ -15,7 +15,7 @@ from tidemark.host.failures import DamagedError, one_line
 from tidemark.host.leases import ACTIONS, LeaseError
 from tidemark.host.shared import Shared
 from tidemark.host.state import State, decoded
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from tidemark.host.leases import REFUSALS, LeaseError
 from tidemark.host.shared import Shared
 from tidemark.host.state import State, decoded
 from tidemark.lake.clocks import floor_hour
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,9 @@ import duckdb
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table as IcebergTable
 
-from tidemark.lake.catalog import Lake
+from tidemark.lake.catalog import Lake, versions
 from tidemark.lake.damaged_files import usable
 from tidemark.lake.schema import Table
-from tidemark.lake.versions import versions
 
 Hours = Mapping[int, tuple[str, ...]]
 """Hours since 1970 to addresses of files."""

@@ -9,17 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from tidemark.host.leases import TABLES, Lease
 from tidemark.host.shared import Shared
+from tidemark.lake import tables
 from tidemark.lake.catalog_config import SQLITE_JOURNAL, CatalogConfig
 from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.lake.damaged_files import FREE, usable
@@ -403,3 +404,25 @@ def _keys(table: Table, rows: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 def _arrow(table: Table, rows: pa.Table | list[dict[str, Any]]) -> pa.Table:
     return rows if isinstance(rows, pa.Table) else table.arrow_table(rows)
+
+
+def versions(lake: Lake) -> dict[str, str]:
+    """Return the place of each table's metadata, which every change gives a new one.
+
+    They are cheap enough to read every second: a catalog in SQL gives all places at once. Another
+    one gets a request for every table.
+
+    Raises:
+        DamagedError: the catalog cannot be read.
+    """
+    catalog = lake.catalog
+    if not isinstance(catalog, SqlCatalog):
+        return {name: lake.table(name).metadata_location for name in tables.TABLES}
+    places = select(
+        IcebergTables.table_namespace,
+        IcebergTables.table_name,
+        IcebergTables.metadata_location,
+    ).where(IcebergTables.catalog_name == catalog.name)
+    with usable("the catalog", FREE), catalog.engine.connect() as connection:
+        rows = connection.execute(places).all()
+    return {f"{namespace}.{name}": str(place) for namespace, name, place in rows}

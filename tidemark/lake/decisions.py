@@ -17,7 +17,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import TABLES
 from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 RELEASED = ActionKind.RELEASED
 DROPPED = ActionKind.DROPPED

@@ -1,4 +1,4 @@
-"""Incidents of alert rules, their transitions, and the notifications about them."""
+"""Incidents of alert rules: transitions, notifications, and what people do about them and rows."""
 
 from enum import StrEnum
 from typing import Self
@@ -64,3 +64,19 @@ class TransitionName(str):
     def of(cls, kind: TransitionKind, number: int) -> Self:
         """Return the name of a change."""
         return cls(kind if number == 1 else f"{kind}_{number}")
+
+
+class ActionKind(StrEnum):
+    """The actions of people that the audit trail lists."""
+
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+    SILENCED = "silenced"
+    UNSILENCED = "unsilenced"
+    ANNOTATED = "annotated"
+    ANNOTATION_REMOVED = "annotation_removed"
+    RELEASED = "released"
+    DROPPED = "dropped"
+    UNDONE = "undone"
+    DIAGNOSED = "diagnosed"
+    REFUSED = "refused"

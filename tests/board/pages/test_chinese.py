@@ -26,7 +26,7 @@ from tidemark.lake.tables import progress, quality, raw
 from tidemark.live.diagnosis import LOOKUP_WORDS, STACK_WORDS
 from tidemark.model.consumers import LookupOutcome, StackOutcome
 from tidemark.model.health import Health
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 ROOM = Path(board.__file__).parent
 TEMPLATES = sorted((ROOM / "templates").glob("*.html"))

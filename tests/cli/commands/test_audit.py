@@ -8,7 +8,7 @@ from tidemark.alerting.annotations import annotate
 from tidemark.alerting.recorded_actions import Action, record
 from tidemark.alerting.refused_accesses import RefusalCounter
 from tidemark.lake.catalog import Lake
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 
 def test_actions_are_listed_and_filtered(lake: Lake) -> None:

@@ -17,8 +17,7 @@ from tidemark.alerting.recorded_actions import Action, record
 from tidemark.lake.catalog import Lake
 from tidemark.lake.schema import one_of
 from tidemark.lake.tables.alerting import INCIDENTS
-from tidemark.model.incidents import IncidentState
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind, IncidentState
 
 Clock = Callable[[], datetime]
 

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from tidemark.alerting.rules.base import OWN_LABELS
-from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind, IncidentState, TransitionKind, TransitionName
 
 FIRING = (IncidentState.FIRING, IncidentState.ACKNOWLEDGED)
 """States of an incident that people are notified of."""

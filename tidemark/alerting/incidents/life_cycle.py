@@ -31,8 +31,7 @@ from tidemark.alerting.rules.base import AppliedRule, BaseRule
 from tidemark.alerting.rules.kinds import KINDS, PIPELINE
 from tidemark.alerting.rules.model import Inhibition
 from tidemark.lake.clocks import MICROSECOND
-from tidemark.model.incidents import IncidentState, TransitionKind, TransitionName
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind, IncidentState, TransitionKind, TransitionName
 
 NO_RULE = "no rule applies to it any more"
 """Reason for closing an incident whose rule was removed or changed."""

@@ -14,7 +14,7 @@ from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.parameters import having, instant_of, page, page_of_list, window_of
 from tidemark.host.leases import LeaseError
 from tidemark.lake.typed_rows import dict_rows
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 router = APIRouter()
 

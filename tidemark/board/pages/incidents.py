@@ -37,7 +37,7 @@ from tidemark.board.views.parameters import page as page_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import converted, dict_rows
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 from tidemark.rocketmq.names import DLQ_PREFIX
 
 router = APIRouter(include_in_schema=False)

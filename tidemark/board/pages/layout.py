@@ -31,7 +31,7 @@ from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import TABLES, raw
 from tidemark.model.consumers import IdleReason
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 ROOM = Path(__file__).parent.parent
 

@@ -12,7 +12,7 @@ from tidemark.board.views.parameters import Order, having
 from tidemark.board.views.view import Shown, View
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, quality
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 ACTIONS_NEWEST_FIRST = Order("at", descending=True)
 """The order of `action_rows`."""

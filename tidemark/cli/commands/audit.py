@@ -7,7 +7,7 @@ import typer
 
 from tidemark.cli.invocation import invocation
 from tidemark.cli.output import Format, print_rows, to_json
-from tidemark.model.people import ActionKind
+from tidemark.model.incidents import ActionKind
 
 app = typer.Typer()
 
