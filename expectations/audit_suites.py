@@ -22,10 +22,9 @@ from expectations.declarations import (
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE
 from tidemark.lake.tables import TABLES, progress
-from tidemark.model.consumers import AssignmentState, ConsumeMode
+from tidemark.model.consumption import AssignmentState, ConsumeMode, EventKind, UnreadableReason
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, NotificationStatus, Severity
-from tidemark.model.queues import EventKind, UnreadableReason
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 
 FEW_ROWS = 20

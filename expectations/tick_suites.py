@@ -15,7 +15,7 @@ from expectations.declarations import (
     structural,
 )
 from tidemark.lake.tables import TABLES
-from tidemark.model.queues import Condition
+from tidemark.model.consumption import Condition
 from tidemark.model.snapshots import SnapshotStatus
 
 _ANSWERED = BuiltIn(

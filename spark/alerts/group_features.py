@@ -21,8 +21,7 @@ from spark.tuning import small
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
-from tidemark.model.consumers import AssignmentState
-from tidemark.model.queues import EventKind
+from tidemark.model.consumption import AssignmentState, EventKind
 from tidemark.planning.history import LoadedSnapshot
 from tidemark.rocketmq.names import StatsName
 from tidemark.settings.objectives import LONGEST_HOURS, MinuteState

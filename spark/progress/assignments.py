@@ -20,7 +20,7 @@ from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.consumers import AssignmentState
+from tidemark.model.consumption import AssignmentState
 from tidemark.rocketmq.allocation import (
     AVG,
     AVG_BY_CIRCLE,

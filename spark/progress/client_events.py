@@ -20,8 +20,7 @@ from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.consumers import AssignmentState
-from tidemark.model.queues import EventKind
+from tidemark.model.consumption import AssignmentState, EventKind
 
 PULL_EXPIRES = timedelta(seconds=120)
 """Time without a pull after which a push client drops a queue (`PULL_MAX_IDLE_TIME`)."""

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark.columns import Added, column, with_new
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
-from tidemark.model.consumers import ConsumeMode
+from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import (
     IS_BOUND,

@@ -14,7 +14,7 @@ from spark.columns import QUEUE, Added, at_least_zero, column, milliseconds, wit
 from spark.progress.timeline import RUN, Growth, Steps
 from spark.tuning import KEY_HASH, is_before, packed, unpacked
 from tidemark.lake.clocks import Window
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 from tidemark.model.snapshots import SnapshotSource
 
 STORE_TIME = "struct<rank:int,order:bigint,at:timestamp,source:string,error_ms:bigint>"

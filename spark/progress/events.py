@@ -15,7 +15,7 @@ from spark.progress.timeline import without_skew
 from spark.tuning import hashed, small
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.queues import EventKind
+from tidemark.model.consumption import EventKind
 from tidemark.planning.observation_steps import EVERY
 from tidemark.rocketmq.names import StatsName
 

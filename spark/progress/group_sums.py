@@ -17,7 +17,7 @@ from spark.tuning import (
     value_of,
     with_id,
 )
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 
 REPORTED_OF_GROUP = ("message_model", "consume_type", "version", "version_order")
 """Columns of `group_members` that each member reports about its group."""

@@ -10,7 +10,7 @@ from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.consumers import IdleReason
+from tidemark.model.consumption import IdleReason
 from tidemark.rocketmq import names
 from tidemark.rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 

@@ -55,7 +55,7 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
 from tidemark.lake.tables import raw as raw_tables
-from tidemark.model.queues import Condition
+from tidemark.model.consumption import Condition
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.rocketmq.consume_modes import Witness
 from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings

@@ -20,7 +20,7 @@ from spark.columns import SNAPSHOT, Added, column, milliseconds, unknown_of, wit
 from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
-from tidemark.model.queues import EventKind
+from tidemark.model.consumption import EventKind
 from tidemark.rocketmq.names import StatsName
 
 HISTORY = timedelta(hours=1)

@@ -32,7 +32,7 @@ from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
 from tidemark.lake.tables import raw as raw_tables
-from tidemark.model.queues import DelaySource, UnreadableReason
+from tidemark.model.consumption import DelaySource, UnreadableReason
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.rocketmq import names
 from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings

@@ -13,7 +13,7 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.incidents.repository import find, save
 from tidemark.lake.catalog import Lake
 from tidemark.live.diagnosis import Diagnosis, read_diagnosis
-from tidemark.model.consumers import StackOutcome
+from tidemark.model.consumption import StackOutcome
 from tidemark.settings.clusters import Cluster
 from tidemark.settings.environment import Settings
 

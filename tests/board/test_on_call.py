@@ -28,7 +28,7 @@ from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.live.diagnosis import ClientStacks, Diagnosis, FirstMessage, to_json
-from tidemark.model.consumers import LookupOutcome, StackOutcome
+from tidemark.model.consumption import LookupOutcome, StackOutcome
 from tidemark.rocketmq.admin.messages import Message
 from tidemark.rocketmq.stacks import ConsumeStacks, Stack
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.planned_groups import snapshot
 from tidemark.cli.commands.why import lines
 from tidemark.live.diagnosis import Wish, diagnose
-from tidemark.model.consumers import StackOutcome
+from tidemark.model.consumption import StackOutcome
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.records import Problem
 from tidemark.rocketmq.snapshot.target import ClusterTarget

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import boot, chosen_version
 from tidemark.lab import cluster as lab
 from tidemark.live.diagnosis import Wish, diagnose
-from tidemark.model.consumers import LookupOutcome, StackOutcome
+from tidemark.model.consumption import LookupOutcome, StackOutcome
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot

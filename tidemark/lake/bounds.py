@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq.consume_modes import NUMBERS, Certainty, Number
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemark.live.consume_modes import POP, ConsumeModes
-from tidemark.model.consumers import IdleReason
+from tidemark.model.consumption import IdleReason
 from tidemark.rocketmq import names
 from tidemark.rocketmq.allocation import (
     AVG,

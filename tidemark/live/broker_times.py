@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.deep_requests import TimeSpan

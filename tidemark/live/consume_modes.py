@@ -17,7 +17,7 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.damaged_files import usable
 from tidemark.lake.tables.progress import QUEUES
 from tidemark.live.history_times import newest_computed
-from tidemark.model.consumers import ConsumeMode
+from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq import names
 from tidemark.rocketmq.admin.pop import POP_SINCE
 from tidemark.rocketmq.consume_modes import (

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tidemark.model.consumers import ConsumeMode, LookupOutcome, StackOutcome
+from tidemark.model.consumption import ConsumeMode, LookupOutcome, StackOutcome
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.client_responses import MemberReport

@@ -35,7 +35,7 @@ from tidemark.live.broker_times import (
     StoreTimes,
     group_queue,
 )
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.rocketmq.deep.unconsumed import Unconsumed
 from tidemark.rocketmq.records import Snapshot

@@ -17,7 +17,7 @@ from tidemark.live import broker_times
 from tidemark.live.broker_times import MILLISECOND, StoreTime, StoreTimes, group_queue, undated
 from tidemark.live.consume_modes import NOTHING_REMEMBERED, Consumed, ConsumeModes
 from tidemark.live.history_times import ByOurClock, clock_errors
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import Kind
 from tidemark.rocketmq.deep.unconsumed import Unconsumed

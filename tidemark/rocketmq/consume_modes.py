@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from tidemark.model.consumers import ConsumeMode
+from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq.wire.codes import RequestCode
 
 REMEMBERED = timedelta(hours=24)

@@ -24,7 +24,7 @@ from tidemark.board.views.incidents import SEVERITIES, SILENCE_STATES, STATES
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, quality, raw
 from tidemark.live.diagnosis import LOOKUP_WORDS, STACK_WORDS
-from tidemark.model.consumers import LookupOutcome, StackOutcome
+from tidemark.model.consumption import LookupOutcome, StackOutcome
 from tidemark.model.health import Health
 from tidemark.model.incidents import ActionKind
 

@@ -14,7 +14,7 @@ from tidemark.board.views.view import View
 from tidemark.lake.tables import progress
 from tidemark.live.history_times import ByOurClock
 from tidemark.live.lag import group_rows
-from tidemark.model.consumers import LookupOutcome, StackOutcome
+from tidemark.model.consumption import LookupOutcome, StackOutcome
 from tidemark.rocketmq.records import Snapshot
 
 router = APIRouter(tags=["live"])

@@ -1,9 +1,9 @@
 """Metrics of Tidemark's own: of groups, of queues where switched on, of incidents, of itself."""
 
 from tidemark.board.metrics.exposition import COUNTER, OWN, QUEUES, Metric, Source
+from tidemark.model.consumption import DelaySource
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState
-from tidemark.model.queues import DelaySource
 
 _GROUP_LABELS = ("cluster", "consumer_group", "topic")
 

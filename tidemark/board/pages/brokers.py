@@ -23,7 +23,7 @@ from tidemark.lake.bounds import INCOMPLETE
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import DelaySource
 
 router = APIRouter(include_in_schema=False)
 

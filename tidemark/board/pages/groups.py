@@ -37,7 +37,7 @@ from tidemark.board.views.parameters import page as page_of
 from tidemark.lake.bounds import MARKS
 from tidemark.lake.tables import progress
 from tidemark.lake.typed_rows import dict_rows
-from tidemark.model.consumers import AssignmentState
+from tidemark.model.consumption import AssignmentState
 from tidemark.rocketmq.allocation import STRATEGIES
 from tidemark.rocketmq.names import DLQ_PREFIX, OWN_TOPICS, retry_topic
 from tidemark.rocketmq.snapshot.online import speaks_grpc

@@ -30,7 +30,7 @@ from tidemark.host import stages
 from tidemark.host.command import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import TABLES, raw
-from tidemark.model.consumers import IdleReason
+from tidemark.model.consumption import IdleReason
 from tidemark.model.incidents import ActionKind
 
 ROOM = Path(__file__).parent.parent

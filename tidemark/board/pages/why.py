@@ -21,8 +21,7 @@ from tidemark.board.views.history import history_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words
-from tidemark.model.consumers import AssignmentState
-from tidemark.model.queues import Condition
+from tidemark.model.consumption import AssignmentState, Condition
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.rocketmq.names import DLQ_PREFIX
 

@@ -13,8 +13,7 @@ from tidemark.lake.bounds import Bound, bound_of
 from tidemark.live.broker_times import StoreTimes
 from tidemark.live.history_times import remove_skew
 from tidemark.live.lag import group_rows
-from tidemark.model.consumers import ConsumeMode
-from tidemark.model.queues import DelaySource
+from tidemark.model.consumption import ConsumeMode, DelaySource
 from tidemark.rocketmq.names import OWN_TOPICS
 from tidemark.rocketmq.records import Snapshot
 

@@ -14,9 +14,8 @@ from tidemark.lake.schema import (
     Table,
 )
 from tidemark.lake.tables import raw
-from tidemark.model.consumers import AssignmentState
+from tidemark.model.consumption import AssignmentState, Condition, DelaySource
 from tidemark.model.health import Health, HealthReason
-from tidemark.model.queues import Condition, DelaySource
 
 LAG = Column("lag", BIGINT, "unconsumed messages; negative only when ahead of the broker")
 INFLIGHT = Column("inflight", BIGINT, "messages handed out and not yet consumed")

@@ -7,7 +7,7 @@ tracks messages in flight elsewhere. Used as a pull offset it would show nothing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemark.model.consumers import ConsumeMode
+from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.admin.round_trip import request_or_none
 from tidemark.rocketmq.names import RETRY_PREFIX, is_lite_topic, names_of_lite_topic, version_order

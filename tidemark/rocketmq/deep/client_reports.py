@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Self
 
-from tidemark.model.consumers import ConsumeMode
+from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.client_responses import MessageQueue, ProcessQueue, RunningInfo
 from tidemark.rocketmq.deep.master_reader import chosen
