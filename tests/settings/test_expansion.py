@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.settings.files import expanded
+from tidemark.settings.basics import expanded
 
 
 def test_a_variable_is_replaced_by_its_value():

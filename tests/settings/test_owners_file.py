@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from tidemark.settings.basics import SettingsFile
 from tidemark.settings.environment import Settings
-from tidemark.settings.files import SettingsFile
 from tidemark.settings.owners import Owner, Owners, WatchedOwners, read
 
 FILE = """\

@@ -22,9 +22,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.rocketmq.wire.endpoint import Networks
-from tidemark.settings.basics import OLD_NAMES, PREFIX, BasicSettings, SettingsError
+from tidemark.settings.basics import OLD_NAMES, PREFIX, BasicSettings, SettingsError, SettingsFile
 from tidemark.settings.clusters import fault_of_name
-from tidemark.settings.files import SettingsFile
 from tidemark.settings.home import DEFAULT_HOME, Home
 from tidemark.settings.machines import DEFAULT_SIZING
 from tidemark.settings.secrets import refused

@@ -22,8 +22,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tidemark.settings.basics import SettingsFile
 from tidemark.settings.fields import Globs, Strict, fits
-from tidemark.settings.files import SettingsFile
 from tidemark.settings.yaml_documents import read_entries, schema_of_list
 
 TEAM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

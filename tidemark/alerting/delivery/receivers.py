@@ -9,7 +9,7 @@ from tidemark.alerting.delivery.channels import AppriseChannel, Channel, Channel
 from tidemark.alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
 from tidemark.alerting.delivery.templates import Words
 from tidemark.alerting.rules.routing import Receiver, WebhookTarget
-from tidemark.settings.files import expanded
+from tidemark.settings.basics import expanded
 from tidemark.settings.sections import NotificationSettings
 from tidemark.settings.times import seconds
 
