@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.commands import output_of
 from tests.support.homes import environment
-from tidemark.embedded.light_process import keeping_garbage
+from tidemark.cli.invocation import keeping_garbage
 
 CODE = """
 import sys

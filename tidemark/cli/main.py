@@ -9,8 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.cli.invocation import begin
-from tidemark.embedded.light_process import leave_out_pandas
+from tidemark.cli.invocation import begin, leave_out_pandas
 from tidemark.host.failures import one_line
 from tidemark.model.spelling import nearest
 from tidemark.settings.basics import BasicSettings, warnings_of

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import invocation, keeping_garbage
 from tidemark.cli.output import WIDEST, Format, echo, print_rows, to_json
-from tidemark.embedded.light_process import keeping_garbage
 from tidemark.model.spelling import did_you_mean
 
 app = typer.Typer()
