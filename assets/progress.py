@@ -17,14 +17,13 @@ from assets.reader import read_windows
 from assets.resource_keys import own_keys
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
-from spark.progress.assignments import HISTORY, assignments
+from spark.progress.assignments import HISTORY, assignments, idle_clients
 from spark.progress.baselines import baselines
 from spark.progress.capacity import MEASURED, PEAK, capacity
 from spark.progress.client_events import client_events
 from spark.progress.events import events, topic_events
 from spark.progress.groups import groups
 from spark.progress.health import with_health
-from spark.progress.idle_clients import idle_clients
 from spark.progress.popped import Witnesses
 from spark.progress.queues import queues
 from spark.progress.slave_reads import HISTORY as SLAVE_HISTORY

@@ -1,4 +1,4 @@
-"""Columns of computations: how they are declared and added, and expressions that several share.
+"""Columns of computations: their declaration, keys of rows, and expressions that several share.
 
 A computation adds columns on the way to its table. Those that one function adds and another reads
 are declared in a class of `Added`, with their types and meanings; the others have one reader.
@@ -14,13 +14,39 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from tidemark.lake.schema import Table, type_text
+from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import raw
+from tidemark.rocketmq import names
 
 SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """The snapshot of a row: its id, its instant and its cluster."""
 
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
+
+QUEUE_ID = ("broker", "topic", "queue_id")
+"""The key for joins of queues in one snapshot."""
+
+GROUP = (*SNAPSHOT, "consumer_group")
+"""A group in a snapshot."""
+
+GROUP_TOPIC = (*GROUP, "topic")
+"""A group on a topic in a snapshot."""
+
+GROUP_QUEUE = (*GROUP_TOPIC, "broker", "queue_id")
+"""A queue of a group in a snapshot."""
+
+GROUP_ID = ("snapshot_id", "consumer_group")
+"""The key for joins on `GROUP`; a snapshot has one instant and one cluster."""
+
+GROUP_TOPIC_ID = (*GROUP_ID, "topic")
+"""The key for joins on `GROUP_TOPIC`."""
+
+GROUP_TOPIC_HISTORY = ("cluster", "consumer_group", "topic")
+"""A group on a topic over time."""
+
+CONSUMED_QUEUE = (*QUEUE, "consumer_group", "client_id")
+"""A queue as a group, or a broadcasting client, consumes it over time."""
 
 
 class column:  # noqa: N801  reads as a declaration, as a property does
@@ -90,10 +116,10 @@ def with_replaced(frame: DataFrame, **columns: Column) -> DataFrame:
     return frame.withColumns(columns)
 
 
-def unknown_of(table: Table, *names: str) -> dict[str, Column]:
+def unknown_of(table: Table, *missing: str) -> dict[str, Column]:
     """Return columns of a table that some rows of it do not have: NULL of their declared types."""
     types = {declared.name: declared.type for declared in table.columns}
-    return {name: F.lit(None).cast(type_text(types[name])) for name in names}
+    return {name: F.lit(None).cast(type_text(types[name])) for name in missing}
 
 
 def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> DataFrame:
@@ -201,3 +227,23 @@ def _like_pattern(glob: str) -> str:
     r"""Return a glob as a pattern of SQL's LIKE, escaped by ``\``."""
     literal = glob.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return literal.replace("*", "%").replace("?", "_")
+
+
+def is_of_users(named: NamedTopics = ()) -> Column:
+    """Return whether topic and group are users' own, not RocketMQ's.
+
+    Args:
+        named: system topics that no name shows, by cluster.
+    """
+    group = F.col("consumer_group")
+    system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
+    return is_topic_of_users(named) & ~system_group
+
+
+def is_topic_of_users(named: NamedTopics = ()) -> Column:
+    """Return whether the topic is users' own; `named` as for `is_of_users`."""
+    topic = F.col("topic")
+    users_own = ~topic.isin(*names.SYSTEM_TOPICS) & ~topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+    if not named:
+        return users_own
+    return users_own & ~F.concat_ws("/", "cluster", topic).isin(["/".join(pair) for pair in named])

@@ -1,4 +1,4 @@
-"""Owners of queues, actual and expected: ``progress.assignments``.
+"""Owners of queues, and members without one: ``progress.assignments``, ``progress.idle_clients``.
 
 Members report the queues that they hold (`GET_CONSUMER_RUNNING_INFO`), in deep snapshots only.
 Other snapshots, and groups without a reporting member, have no rows. Queues have no owner in a
@@ -14,17 +14,31 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import Added, column, reaching_back, with_new, with_replaced
-from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY, is_of_users
+from spark.columns import (
+    GROUP,
+    GROUP_ID,
+    GROUP_TOPIC,
+    GROUP_TOPIC_HISTORY,
+    GROUP_TOPIC_ID,
+    Added,
+    column,
+    is_of_users,
+    reaching_back,
+    with_new,
+    with_replaced,
+)
 from spark.tuning import inside, small
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics
 from tidemark.lake.tables import progress
-from tidemark.model.consumption import AssignmentState
+from tidemark.model.consumption import AssignmentState, IdleReason
+from tidemark.rocketmq import names
 from tidemark.rocketmq.allocation import (
     AVG,
     AVG_BY_CIRCLE,
+    CONFIG,
     CONSISTENT_HASH,
+    MACHINE_ROOM,
     READABLE,
     VIRTUAL_NODES,
 )
@@ -313,3 +327,68 @@ def _state() -> Column:
 def _rebalanced() -> Column:
     is_known = Reporting.previous.isNotNull() & (F.col("owners").isNotNull() | Sharing.all_reported)
     return F.when(is_known, ~F.col("owners").eqNullSafe(Reporting.previous))
+
+
+def idle_clients(
+    assigned: DataFrame, clients: DataFrame, window: Window, system_topics: NamedTopics = ()
+) -> DataFrame:
+    """Compute ``progress.idle_clients`` of a window.
+
+    Args:
+        assigned: ``progress.assignments`` of the window.
+        clients: ``raw.clients`` of the window.
+        window: the window to compute.
+        system_topics: system topics that their names do not show, by cluster.
+
+    Returns:
+        One row per snapshot, member that reports to hold no queue, and topic it subscribes to, with
+        the columns of `tidemark.lake.tables.progress.IDLE_CLIENTS`. Retry topics are left out: with
+        one queue per broker they always leave members idle.
+    """
+    retry = F.col("topic").startswith(names.RETRY_PREFIX)
+    of_topics = (
+        assigned.where(inside(window) & ~retry)
+        .groupBy(*GROUP_TOPIC_ID)
+        .agg(
+            F.max("strategy").alias("strategy"),
+            F.count(F.lit(1)).cast("int").alias("assigned"),
+            F.collect_set("expected_client_id").alias("expected"),
+            F.flatten(F.collect_set("owners")).alias("holders"),
+        )
+    )
+    group = SparkWindow.partitionBy(*GROUP_ID)
+    client = SparkWindow.partitionBy(*GROUP_ID, "client_id")
+    reported = F.col("subscriptions_source") == "client"
+    return (
+        clients.where(inside(window))
+        .transform(with_new, clients=F.size(F.collect_set("client_id").over(group)))
+        .where(reported)
+        .transform(with_new, topic=F.explode(F.array_distinct("subscriptions.topic")))
+        .where(is_of_users(system_topics) & ~retry)
+        .join(small(of_topics), on=list(GROUP_TOPIC_ID), how="left")
+        .transform(
+            with_new,
+            queues=F.coalesce("assigned", F.lit(0)),
+            is_assigned=F.some(F.col("assigned").isNotNull()).over(group),
+            holds=F.some(
+                F.coalesce(F.array_contains("holders", F.col("client_id")), F.lit(False))
+            ).over(client),
+        )
+        .where(F.col("is_assigned") & ~F.col("holds"))
+        .transform(with_new, reason=_idle_reason())
+        .select(*progress.IDLE_CLIENTS.column_names)
+        .distinct()
+    )
+
+
+def _idle_reason() -> Column:
+    strategy = F.col("strategy")
+    return (
+        F.when(F.col("queues") == 0, IdleReason.NO_READABLE_QUEUE)
+        .when(F.array_contains("expected", F.col("client_id")), IdleReason.NOT_REBALANCED)
+        .when(F.col("clients") > F.col("queues"), IdleReason.MORE_CLIENTS_THAN_QUEUES)
+        .when(strategy == CONSISTENT_HASH, IdleReason.HASH_LUCK)
+        .when(strategy.startswith(MACHINE_ROOM), IdleReason.NO_QUEUE_IN_ROOM)
+        .when(strategy == CONFIG, IdleReason.NOT_CONFIGURED)
+        .otherwise(IdleReason.UNKNOWN)
+    )

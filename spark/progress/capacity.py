@@ -22,6 +22,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import (
+    GROUP_ID,
+    GROUP_TOPIC_HISTORY,
+    GROUP_TOPIC_ID,
     SNAPSHOT,
     Added,
     column,
@@ -31,7 +34,6 @@ from spark.columns import (
     with_new,
     with_replaced,
 )
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.throughput import NEGLIGIBLE
 from spark.tuning import inside
 from tidemark.lake.clocks import Window

@@ -13,9 +13,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
+from spark.columns import (
+    GROUP_TOPIC_HISTORY,
+    SNAPSHOT,
+    Added,
+    at_least_zero,
+    column,
+    is_of_users,
+    milliseconds,
+    unknown_of,
+    with_new,
+)
 from spark.progress.events import CLIENT_RESTARTED, ONLY_OF_CLIENTS, member_changes
-from spark.progress.keys import GROUP_TOPIC_HISTORY, is_of_users
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.system_topics import NamedTopics

@@ -16,8 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import Added, column, with_new
-from spark.progress.keys import GROUP_TOPIC_HISTORY
+from spark.columns import GROUP_TOPIC_HISTORY, Added, column, with_new
 from spark.progress.retry_topics import pop_retry_readings
 from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq import names

@@ -8,9 +8,17 @@ snapshot of a cluster, or on a broker that was unreachable for longer than a day
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, at_least_zero, column, milliseconds, unknown_of, with_new
+from spark.columns import (
+    SNAPSHOT,
+    Added,
+    at_least_zero,
+    column,
+    is_topic_of_users,
+    milliseconds,
+    unknown_of,
+    with_new,
+)
 from spark.progress.consume_modes import is_lite
-from spark.progress.keys import is_topic_of_users
 from spark.progress.timeline import without_skew
 from spark.tuning import hashed, small
 from tidemark.lake.system_topics import NamedTopics

@@ -11,8 +11,18 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import QUEUE, Added, at_least_zero, column, reaching_back, steady_sum, with_new
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
+from spark.columns import (
+    GROUP_ID,
+    GROUP_TOPIC_HISTORY,
+    GROUP_TOPIC_ID,
+    QUEUE,
+    Added,
+    at_least_zero,
+    column,
+    reaching_back,
+    steady_sum,
+    with_new,
+)
 from spark.progress.subscriptions import ALL_TAGS, meaning
 from spark.progress.throughput import seconds
 from tidemark.rocketmq.names import StatsName

@@ -4,8 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, at_least_zero, column, with_new
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC
+from spark.columns import GROUP_ID, GROUP_TOPIC, SNAPSHOT, Added, at_least_zero, column, with_new
 from spark.progress.throughput import RATES, drain_seconds
 from spark.tuning import (
     id_of,

@@ -10,7 +10,16 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import Added, at_least_zero, column
+from spark.columns import (
+    GROUP_ID,
+    GROUP_QUEUE,
+    GROUP_TOPIC,
+    GROUP_TOPIC_ID,
+    Added,
+    at_least_zero,
+    column,
+    is_of_users,
+)
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_sums import (
@@ -22,7 +31,6 @@ from spark.progress.group_sums import (
     sums_of_worst_clients,
     without_leftover_commits,
 )
-from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID, is_of_users
 from spark.progress.popped import (
     NO_WITNESSES,
     Witnesses,

@@ -24,12 +24,11 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import Added, column, matches, milliseconds
+from spark.columns import GROUP_TOPIC_HISTORY, Added, column, matches, milliseconds
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import is_lite
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.health_reasons import Reason
-from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import (
     KNOWN,
     QUEUE,

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import Added, at_least_zero, column, unknown_of, with_new, with_replaced
+from spark.columns import (
+    GROUP_ID,
+    GROUP_TOPIC_ID,
+    Added,
+    at_least_zero,
+    column,
+    unknown_of,
+    with_new,
+    with_replaced,
+)
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
-from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
 from spark.tuning import small
 from tidemark.lake.tables import progress
 from tidemark.rocketmq import names

@@ -4,9 +4,8 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, column
+from spark.columns import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY, SNAPSHOT, Added, column
 from spark.progress.consume_modes import POP, is_lite
-from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 from spark.tuning import KEY_HASH, by_group_topic, small, with_key_hash
 from tidemark.model.health import CacheLimit
 from tidemark.settings.sections import OBSERVATIONS

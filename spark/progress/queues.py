@@ -11,10 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import (
+    CONSUMED_QUEUE,
+    GROUP_ID,
+    QUEUE_ID,
     Added,
     advance,
     at_least_zero,
     column,
+    is_of_users,
     milliseconds,
     with_base,
     with_new,
@@ -33,12 +37,6 @@ from spark.progress.consume_modes import (
     signs_of_modes,
 )
 from spark.progress.delay import COUNTED, DATED, TIMES, Reading, learned_before, with_times
-from spark.progress.keys import (
-    CONSUMED_QUEUE,
-    GROUP_ID,
-    QUEUE_ID,
-    is_of_users,
-)
 from spark.progress.throughput import drain_seconds, rate
 from spark.progress.timeline import (
     CLOCK,

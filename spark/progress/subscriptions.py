@@ -9,8 +9,7 @@ report one subscription for the whole group; only members report their own
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import with_new
-from spark.progress.keys import GROUP
+from spark.columns import GROUP, with_new
 from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress

@@ -16,6 +16,7 @@ from spark.columns import (
     Added,
     advance,
     column,
+    is_topic_of_users,
     reaching_back,
     steady_sum,
     with_base,
@@ -23,7 +24,6 @@ from spark.columns import (
     with_previous,
 )
 from spark.progress.delay import with_times
-from spark.progress.keys import is_topic_of_users
 from spark.progress.queues import RawFrames
 from spark.progress.throughput import rate
 from spark.progress.timeline import OBSERVED_QUEUE, by_our_clock, observations, steps, with_source

@@ -3,8 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, Added, at_least_zero, column
-from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
+from spark.columns import GROUP_QUEUE, GROUP_TOPIC, SNAPSHOT, Added, at_least_zero, column
 from spark.tuning import small
 from tidemark.rocketmq import names
 

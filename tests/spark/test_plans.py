@@ -8,10 +8,9 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from spark.columns import with_previous
+from spark.columns import CONSUMED_QUEUE, with_previous
 from spark.progress.groups import groups
 from spark.progress.health import with_health
-from spark.progress.keys import CONSUMED_QUEUE
 from spark.progress.queues import queues
 from spark.progress.timeline import OBSERVED_QUEUE, observations, with_source
 from spark.session.configuration import COMPILED, INTERPRETED

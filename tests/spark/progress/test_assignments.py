@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.progress.assignments import assignments
-from spark.progress.idle_clients import idle_clients
+from spark.progress.assignments import assignments, idle_clients
 from tests.support.table_rows import frame, minutes
 from tidemark.lake.tables.raw import CLIENT_QUEUES, CLIENTS, TOPICS
 

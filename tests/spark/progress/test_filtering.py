@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import functions as F
 
+from spark.columns import GROUP_TOPIC_ID
 from spark.progress.filtering import Evidence, tag_hash, with_filtered_lag
-from spark.progress.keys import GROUP_TOPIC_ID
 from tests.support.table_rows import frame, snapshot_id
 from tidemark.lake.tables import progress, raw
 
