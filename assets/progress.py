@@ -35,12 +35,16 @@ from spark.progress.topics import topics
 from tidemark.lake.clocks import Window, floor_hour
 from tidemark.lake.schema import all_of, one_of, window_filter
 from tidemark.lake.tables import progress, quality, raw
-from tidemark.planning.baselines import compared_with, has_history, lacking_baselines
 from tidemark.planning.history import window_of
-from tidemark.planning.hourly_peaks import replace_peaks
+from tidemark.planning.hours_of_week import (
+    compared_with,
+    has_history,
+    lacking_baselines,
+    replace_peaks,
+)
+from tidemark.planning.lacking_parts import united
 from tidemark.planning.objectives import replace_objectives
 from tidemark.planning.observation_steps import with_lacking
-from tidemark.planning.unreachable_brokers import united
 
 
 @window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)

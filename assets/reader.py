@@ -21,8 +21,8 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.model.snapshots import SnapshotSource
-from tidemark.planning.hourly_peaks import observed_an_hour_before
-from tidemark.planning.nearest_queues import nearest_queues
+from tidemark.planning.hours_of_week import observed_an_hour_before
+from tidemark.planning.lacking_parts import nearest_queues
 from tidemark.planning.observation_steps import Step
 from tidemark.planning.run_plan import NOT_VALIDATED, RunPlan, Validation
 

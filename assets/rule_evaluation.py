@@ -25,7 +25,7 @@ from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import typed_rows
 from tidemark.planning import history
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.planning.nearest_queues import listing_all_groups
+from tidemark.planning.lacking_parts import listing_all_groups
 
 MOST_ROWS = 100_000
 """Rows that are evaluated at a time for incidents; their outcomes must fit into memory."""

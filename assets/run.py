@@ -20,6 +20,7 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.retention import raw_since
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import quality
+from tidemark.planning.lacking_parts import read_quarantine
 from tidemark.planning.replacement import around_files, rows_outside
 from tidemark.planning.run_plan import (
     RunPlan,
@@ -29,7 +30,6 @@ from tidemark.planning.run_plan import (
     suspect_tables,
     tables_with_quarantined_rows,
 )
-from tidemark.planning.unreachable_brokers import read_quarantine
 from tidemark.settings.sections import HistorySettings
 
 

@@ -13,7 +13,7 @@ from spark.tuning import as_read, small
 from tidemark.lake.bounds import certain
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables.progress import BASELINE_MEASURES, BASELINES
-from tidemark.planning.baselines import AROUND, WEEK, WEEKS
+from tidemark.planning.hours_of_week import AROUND, WEEK, WEEKS
 
 LEAST_WEEKS = 3
 """Fewest weeks for usual values: of two nobody knows which is the usual one."""
@@ -35,8 +35,8 @@ def baselines(groups: DataFrame, hours: Window) -> DataFrame:
     """Return the usual values of some hours.
 
     Args:
-        groups: rows of ``progress.groups`` of `tidemark.planning.baselines.compared_with`. A bound
-            is no value: it would make a range too narrow.
+        groups: rows of ``progress.groups`` of `tidemark.planning.hours_of_week.compared_with`. A
+            bound is no value: it would make a range too narrow.
         hours: whole hours.
 
     Returns:

@@ -156,7 +156,7 @@ def queues(
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
         sources: as for `spark.progress.timeline.with_source`.
-        nearest: one row per `tidemark.planning.nearest_queues.NearestQueues`; None where the window
+        nearest: one row per `tidemark.planning.lacking_parts.NearestQueues`; None where the window
             holds no offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
         system_topics: system topics that their names do not show, by cluster.

@@ -9,6 +9,7 @@ from expectations.validation_results import ValidationResult, result_rows
 from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.lake.decisions import DROPPED, Decision
 from tidemark.lake.tables import quality, raw
+from tidemark.planning.lacking_parts import read_quarantine
 from tidemark.planning.run_plan import (
     ALL_RAW,
     NOT_VALIDATED,
@@ -18,7 +19,6 @@ from tidemark.planning.run_plan import (
     suspect_tables,
     tables_with_quarantined_rows,
 )
-from tidemark.planning.unreachable_brokers import read_quarantine
 
 START = floor_hour(datetime.now(UTC)) - 2 * HOUR
 WINDOW = Window(START, START + HOUR)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from tests.support.table_rows import NOON, arrow, minute
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables import progress
-from tidemark.planning.baselines import compared_with, has_history, lacking_baselines
+from tidemark.planning.hours_of_week import compared_with, has_history, lacking_baselines
 
 HOURS = Window(NOON, NOON + 3 * HOUR)
 WEEK = timedelta(days=7)

@@ -6,7 +6,7 @@ from tests.support.table_rows import arrow, minutes, snapshot_id
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import raw
 from tidemark.planning.history import loaded_snapshots
-from tidemark.planning.nearest_queues import listing_all_groups
+from tidemark.planning.lacking_parts import listing_all_groups
 
 MASTERS = {"broker-a": "10.0.0.1:10911", "broker-b": "10.0.0.2:10911"}
 SLAVE = "10.0.0.3:10911"

@@ -1,8 +1,8 @@
 """Where the queues are read that offsets of clients' files are compared with."""
 
 from tests.support.loaded_snapshots import load, name, of_files, snapshot, window
-from tidemark.planning.nearest_queues import NearestQueues
-from tidemark.planning.nearest_queues import nearest_queues as yielded
+from tidemark.planning.lacking_parts import NearestQueues
+from tidemark.planning.lacking_parts import nearest_queues as yielded
 from tidemark.planning.run_plan import plan_run
 
 

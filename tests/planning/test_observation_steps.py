@@ -7,10 +7,10 @@ import pytest
 from tests.support.loaded_snapshots import BOTH, NOON, at, load, name, of_files, snapshot, window
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import quality
-from tidemark.planning import unreachable_brokers
+from tidemark.planning import lacking_parts
+from tidemark.planning.lacking_parts import read_quarantine, united
 from tidemark.planning.observation_steps import EVERY, with_lacking
 from tidemark.planning.run_plan import plan_run
-from tidemark.planning.unreachable_brokers import read_quarantine, united
 
 
 def steps_of(lake, first, end):
@@ -96,7 +96,7 @@ def test_a_step_names_the_quarantined_rows_of_its_ends(lake, table, row, lacking
 
 
 def test_very_many_quarantined_rows_hide_every_queue(lake, monkeypatch):
-    monkeypatch.setattr(unreachable_brokers, "MANY", 1)
+    monkeypatch.setattr(lacking_parts, "MANY", 1)
     load(lake, snapshot(0), snapshot(1))
     row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": ORDERS_OF_A}
     lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(0)}] * 2)

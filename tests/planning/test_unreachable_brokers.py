@@ -2,8 +2,8 @@
 
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 from tidemark.lake.clocks import Window
+from tidemark.planning.lacking_parts import UnreachableBroker
 from tidemark.planning.run_plan import plan_run
-from tidemark.planning.unreachable_brokers import UnreachableBroker
 
 
 def test_an_unreachable_broker_refers_to_its_last_observation(lake):

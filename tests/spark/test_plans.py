@@ -20,8 +20,8 @@ from tests.support.table_rows import frame, minute, minutes, raw_frames, snapsho
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress, raw
 from tidemark.planning.history import LoadedSnapshot
+from tidemark.planning.lacking_parts import UnreachableBroker
 from tidemark.planning.run_plan import Observation, RunPlan
-from tidemark.planning.unreachable_brokers import UnreachableBroker
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from tidemark.lake.clocks import Window
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
 from tidemark.planning.history import LoadedSnapshot
-from tidemark.planning.unreachable_brokers import HiddenQueues
+from tidemark.planning.lacking_parts import HiddenQueues
 from tidemark.settings.sections import MEMORY, HistorySettings
 
 STATS_WINDOWS = {

@@ -31,19 +31,19 @@ from tidemark.planning.history import (
     newest_computed,
     remembered,
 )
+from tidemark.planning.lacking_parts import (
+    HiddenQueues,
+    Quarantined,
+    UnreachableBroker,
+    read_quarantine,
+    unreachable_brokers,
+)
 from tidemark.planning.observation_steps import (
     CounterWindow,
     Step,
     counter_windows,
     observation_steps,
     previous_snapshots,
-)
-from tidemark.planning.unreachable_brokers import (
-    HiddenQueues,
-    Quarantined,
-    UnreachableBroker,
-    read_quarantine,
-    unreachable_brokers,
 )
 from tidemark.settings.sections import DEFAULT_HISTORY, MEMORY, OBSERVATIONS, HistorySettings
 

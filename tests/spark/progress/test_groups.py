@@ -14,7 +14,7 @@ from tests.support.table_rows import frame, minute, minutes, raw_frames, snapsho
 from tidemark.lake.bounds import Bound, bound_of
 from tidemark.lake.tables.progress import THROUGHPUT
 from tidemark.lake.tables.raw import QUEUE_OFFSETS
-from tidemark.planning.unreachable_brokers import UnreachableBroker
+from tidemark.planning.lacking_parts import UnreachableBroker
 from tidemark.rocketmq.names import version_order
 
 pytestmark = pytest.mark.spark

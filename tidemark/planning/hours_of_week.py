@@ -1,8 +1,8 @@
-"""The largest rate of production of each hour: ``progress.peaks``.
+"""Hours of a week: the largest rate of each in ``progress.peaks``, and those with usual values.
 
 Capacity is planned for the peak of a week. An hour has one small file here, so a week costs 168 of
 them, where ``progress.groups`` has a row per group, topic and snapshot. The rows are few and need
-no Spark.
+no Spark. Usual values of an hour, ``progress.baselines``, come from the same hour of other weeks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
+from tidemark.lake.schema import any_of, window_filter
 from tidemark.lake.tables import progress
 from tidemark.planning.history import LoadedSnapshot
 
@@ -108,3 +109,38 @@ def _sorted(rows: pa.Table) -> pa.Table:
 
 def _latest(rows: pa.Table) -> datetime:
     return max(rows["peak_at"].to_pylist())
+
+
+WEEK = timedelta(days=7)
+
+WEEKS = 4
+"""Weeks before an hour that its usual values are from."""
+
+AROUND = 1
+"""Hours before and after the same hour of a week that count as well. A daily job that begins a few
+minutes later is usual then, and so is all of it when the clocks of a country change."""
+
+
+def compared_with(hours: Window) -> list[Window]:
+    """Return the windows that whole hours are compared with, the newest week first."""
+    return [
+        Window(hours.start - week * WEEK - AROUND * HOUR, hours.end - week * WEEK + AROUND * HOUR)
+        for week in range(1, WEEKS + 1)
+    ]
+
+
+def has_history(lake: Lake, compared: list[Window]) -> bool:
+    """Return whether a group was observed in one of some windows."""
+    where = any_of(*(window_filter(progress.GROUPS, window) for window in compared))
+    return lake.read(progress.GROUPS, where, columns=("observed_at",), limit=1).num_rows > 0
+
+
+def lacking_baselines(lake: Lake, hours: Window) -> Window:
+    """Return the smallest window with those of some hours that lack baselines."""
+    lacking = []
+    hour = hours.start
+    while hour < hours.end:
+        if not lake.has_rows(progress.BASELINES, Window(hour, hour + HOUR)):
+            lacking.append(hour)
+        hour += HOUR
+    return Window(lacking[0], lacking[-1] + HOUR) if lacking else Window(hours.start, hours.start)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.table_rows import arrow, minute, minutes
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
-from tidemark.planning.hourly_peaks import replace_peaks
+from tidemark.planning.hours_of_week import replace_peaks
 
 
 def observed(at, rate, group="billing"):
