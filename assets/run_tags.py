@@ -20,7 +20,7 @@ JOB_TAG = HIDDEN + "job"
 """Names the job of a run. The job itself may have another name, where a project mounts it."""
 
 LONGEST_TAG = "dagster/max_runtime"
-"""Seconds after which Dagster's daemon ends a run; so does `orchestration.instance.dead_runs`."""
+"""Seconds after which Dagster's daemon ends a run; so does `orchestration.instance.runs`."""
 
 
 def process_tags(run_id: str, pid: int | None = None) -> dict[str, str]:

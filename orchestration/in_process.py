@@ -12,9 +12,8 @@ import dagster as dg
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
 from assets.run_tags import process_tags
-from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import opened_storage, prepare
-from orchestration.instance.history import forget_runs, rotate_logs
+from orchestration.instance.runs import end_dead_runs, forget_runs, rotate_logs
 from orchestration.jobs import RECOMPUTE, TICK
 from tidemark.host.failures import OURS, SERVER_GONE, essence
 from tidemark.host.state import State

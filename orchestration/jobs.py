@@ -19,7 +19,7 @@ from assets.raw import LANDING
 from assets.resource_keys import own_keys
 from assets.resources import LakeResource, RulesResource
 from assets.run_tags import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, process_of
-from orchestration.instance.dead_runs import end_dead_runs, is_dead
+from orchestration.instance.runs import end_dead_runs, is_dead
 from tidemark.alerting.delivery.receivers import open_channels
 from tidemark.alerting.delivery.reports import deliver_reports, due_reports
 from tidemark.alerting.weekly_report import weekly_report

@@ -19,7 +19,7 @@ from assets.resources import (
     RulesResource,
 )
 from assets.run import run_resource
-from orchestration.instance.history import RunHistory
+from orchestration.instance.runs import RunHistory
 from spark.session import engine
 from spark.session.configuration import LOCAL_MASTER, SparkResource, password_file, session_config
 from tidemark.alerting.rules.files import rules_path

@@ -16,8 +16,7 @@ from assets.resources import (
     RulesResource,
 )
 from assets.run_tags import job_tags
-from orchestration.instance.dead_runs import end_dead_runs
-from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
+from orchestration.instance.runs import RunHistory, end_dead_runs, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
 from tidemark.alerting.delivery.http_channels import heartbeat
 from tidemark.alerting.delivery.notification_log import OpenNotifications

@@ -3,7 +3,7 @@
 from dagster import DagsterRun
 
 from assets.run_tags import process_of, process_tags
-from orchestration.instance.dead_runs import is_dead, stop
+from orchestration.instance.runs import is_dead, stop
 from tidemark.embedded import forking
 from tidemark.embedded.dagster_private import (
     RUN_PROGRAM,

@@ -9,8 +9,8 @@ import pytest
 
 from assets.run_tags import LONGEST_TAG, PROCESS_TAG, job_tags
 from orchestration.definitions import build
-from orchestration.instance import dead_runs
-from orchestration.instance.dead_runs import end_dead_runs
+from orchestration.instance import runs
+from orchestration.instance.runs import end_dead_runs
 from orchestration.jobs import TICK, every_minute
 from tidemark.host.processes import identity
 from tidemark.settings.environment import Settings
@@ -140,7 +140,7 @@ def test_a_run_is_ended_after_its_longest_time(instance, process):
 
 
 def test_a_run_that_no_interrupt_ends_is_killed(instance, deaf, monkeypatch):
-    monkeypatch.setattr(dead_runs, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(runs, "KILL_SECONDS", 0.2)
     run_id = started(instance, identity(deaf.pid), **{LONGEST_TAG: "0"})
     _begin(instance, run_id)
     assert end_dead_runs(instance) == [run_id]

@@ -13,9 +13,9 @@ import pytest
 
 from assets.resource_keys import with_own_keys
 from assets.run_tags import process_tags
-from orchestration.instance import history
+from orchestration.instance import runs
 from orchestration.instance.files import prepare
-from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
+from orchestration.instance.runs import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.resources import resources
 from orchestration.sensors import sensors
 from tidemark.settings.environment import Settings
@@ -149,7 +149,7 @@ def test_a_half_empty_database_is_vacuumed(home, instance, monkeypatch):
     assert shrink(home) == []
     forget_runs(instance, datetime.now(UTC) + LATER, most=2)
     assert shrink(home) == [], "there is not enough to win"
-    monkeypatch.setattr(history, "SPARE_BYTES", 0)
+    monkeypatch.setattr(runs, "SPARE_BYTES", 0)
     size = size_of(path)
     assert path in shrink(home)
     assert size_of(path) < size
@@ -158,7 +158,7 @@ def test_a_half_empty_database_is_vacuumed(home, instance, monkeypatch):
 
 
 def test_a_log_rotates_while_its_process_writes(home, monkeypatch):
-    monkeypatch.setattr(history, "LOG_BYTES", 10)
+    monkeypatch.setattr(runs, "LOG_BYTES", 10)
     home.engine.mkdir(parents=True)
     small = home.engine / "engine.log"
     small.write_bytes(b"short")
