@@ -7,10 +7,10 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from assets.dagster_names import own_keys
 from assets.metadata import EVERY_HOUR, OWNERS, code_version
 from assets.partitions import TABLES_POOL, tick_since
 from assets.reader import read_windows
-from assets.resource_keys import own_keys
 from assets.resources import LakeResource
 from assets.run import write_window
 from spark.progress.timeline import thinned

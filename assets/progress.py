@@ -11,10 +11,10 @@ import dagster as dg
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from assets.dagster_names import own_keys
 from assets.metadata import code_version, described, written
 from assets.partitions import ON_WINDOWS, is_tick
 from assets.reader import read_windows
-from assets.resource_keys import own_keys
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
 from spark.progress.assignments import HISTORY, assignments, idle_clients

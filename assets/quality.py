@@ -10,9 +10,9 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dagster_names import own_keys
 from assets.metadata import described, key_of, written
 from assets.partitions import ON_TABLES
-from assets.resource_keys import own_keys
 from assets.resources import QualityResource
 from assets.run import CurrentRun, Run, window_asset
 from expectations.adapter import validate

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
+from assets.dagster_names import own_keys
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
 from assets.partitions import ON_TABLES, chosen_hours
 from assets.quality import check_of, check_results, own_checks_of, specs_of
 from assets.reader import Reader
-from assets.resource_keys import own_keys
 from assets.resources import LakeResource, QualityResource
 from expectations.adapter import validate
 from expectations.annotations import source_tables

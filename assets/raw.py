@@ -7,9 +7,9 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dagster_names import own_keys
 from assets.metadata import EVERY_TICK, OWNERS, code_version, described, key_of, written
 from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
-from assets.resource_keys import own_keys
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from tidemark.alerting.incidents.repository import groups_with_incidents

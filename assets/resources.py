@@ -14,9 +14,9 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from assets.dagster_names import LONGEST_TAG, OF_TIDEMARK, longest_time_tag, process_tags
 from assets.diagnoses import diagnose_incidents
 from assets.partitions import TABLES_POOL
-from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, longest_time_tag, process_tags
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import Brought

@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
+from assets.dagster_names import PREFIX, own_keys
 from assets.metadata import code_version, described, key_of, written
 from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.reader import Reader, read_windows
-from assets.resource_keys import PREFIX, own_keys
 from spark.session.configuration import SparkResource
 from spark.tuning import inside, resolved, stored_in
 from tidemark.lake.catalog import Lake

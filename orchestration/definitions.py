@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
 from assets.computed import computed
+from assets.dagster_names import with_own_keys
 from assets.maintenance import maintenance
 from assets.metadata import shown_at
 from assets.partitions import computable_since, first_hour, hourly, in_parts
@@ -28,7 +29,6 @@ from assets.progress import (
 from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
-from assets.resource_keys import with_own_keys
 from expectations.brought_suites import read
 from orchestration.jobs import jobs_with, report_job, schedules
 from orchestration.resources import resources

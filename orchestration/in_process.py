@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import dagster as dg
 
+from assets.dagster_names import process_tags
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
-from assets.run_tags import process_tags
 from orchestration.instance.files import opened_storage, prepare
 from orchestration.instance.runs import end_dead_runs, forget_runs, rotate_logs
 from orchestration.jobs import RECOMPUTE, TICK

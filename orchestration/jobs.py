@@ -11,14 +11,13 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dagster_names import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, own_keys, process_of
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import audit
 from assets.raw import LANDING
-from assets.resource_keys import own_keys
 from assets.resources import LakeResource, RulesResource
-from assets.run_tags import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, process_of
 from orchestration.instance.runs import end_dead_runs, is_dead
 from tidemark.alerting.delivery.receivers import open_channels
 from tidemark.alerting.delivery.reports import deliver_reports, due_reports

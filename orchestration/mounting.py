@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.resource_keys import PREFIX
+from assets.dagster_names import PREFIX
 from orchestration.definitions import build
 from tidemark.settings.environment import Settings
 

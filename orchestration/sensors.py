@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.dagster_names import job_tags, own_keys
 from assets.metadata import key_of
-from assets.resource_keys import own_keys
 from assets.resources import (
     CollectorResource,
     LakeResource,
@@ -15,7 +15,6 @@ from assets.resources import (
     QualityResource,
     RulesResource,
 )
-from assets.run_tags import job_tags
 from orchestration.instance.runs import RunHistory, end_dead_runs, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
 from tidemark.alerting.delivery.http_channels import heartbeat

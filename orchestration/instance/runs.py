@@ -22,7 +22,7 @@ from pathlib import Path
 import dagster as dg
 import psutil
 
-from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, process_of
+from assets.dagster_names import LONGEST_TAG, OF_TIDEMARK, process_of
 from tidemark.host.processes import is_of_this_host, named
 from tidemark.settings.home import Home
 

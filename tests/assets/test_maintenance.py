@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from assets.dagster_names import with_own_keys
 from assets.maintenance import maintenance, thin
 from assets.reader import read_windows
-from assets.resource_keys import with_own_keys
 from assets.resources import LakeResource
 from assets.run import write_window
 from tests.support.table_rows import frame, minute

@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from filelock import FileLock, Timeout
 
+from assets.dagster_names import LONGEST_TAG, longest_time_tag, process_of
 from assets.partitions import PENDING, TABLES_POOL, range_tags
 from assets.resources import LakeResource
-from assets.run_tags import LONGEST_TAG, longest_time_tag, process_of
 from orchestration.resources import resources
 from tidemark.host.leases import RUN, FileLeases
 from tidemark.host.processes import identity

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
+from assets.dagster_names import PREFIX
 from assets.partitions import partition_key
-from assets.resource_keys import PREFIX
 from tests.support.cluster_history import PAST, put, rows
 from tests.support.dagster_processes import (
     ended_backfill,

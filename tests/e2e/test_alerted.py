@@ -5,7 +5,7 @@ import time
 import dagster as dg
 import pytest
 
-from assets.resource_keys import with_own_keys
+from assets.dagster_names import with_own_keys
 from assets.resources import LakeResource, RulesResource
 from orchestration.sensors import sensors
 from tests.support.notification_servers import mailbox, serve

@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.dagster_names import PREFIX
 from assets.metadata import EVERY_HOUR, PAGES
 from assets.partitions import TABLES_POOL
-from assets.resource_keys import PREFIX
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from orchestration.definitions import build

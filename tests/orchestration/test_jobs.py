@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 from filelock import FileLock
 
+from assets.dagster_names import job_tags, process_tags
 from assets.partitions import PENDING, partition_key, range_tags
-from assets.run_tags import job_tags, process_tags
 from orchestration.definitions import build
 from orchestration.jobs import (
     AUDIT,

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.dagster_names import PREFIX
 from assets.partitions import PARTITION, partition_key
-from assets.resource_keys import PREFIX
 from orchestration.definitions import build
 from orchestration.mounting import tidemark_definitions
 from spark.session.engine import Engine

@@ -8,8 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resource_keys import PREFIX
-from assets.run_tags import job_tags, process_tags
+from assets.dagster_names import PREFIX, job_tags, process_tags
 from orchestration.definitions import build
 from orchestration.jobs import REPORT, every_minute, is_at_work, meanwhile
 from orchestration.resources import resources

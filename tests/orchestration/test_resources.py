@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resource_keys import PREFIX
+from assets.dagster_names import PREFIX
 from assets.resources import ClientMachineResource, RulesResource
 from orchestration.definitions import build
 from orchestration.resources import resources

@@ -7,8 +7,14 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import EmptyWorkspaceTarget
 from dagster_graphql.cli import execute_query
 
+from assets.dagster_names import (
+    LONGEST_TAG,
+    OF_TIDEMARK,
+    longest_time_tag,
+    process_of,
+    process_tags,
+)
 from assets.partitions import PENDING, is_tick
-from assets.run_tags import LONGEST_TAG, OF_TIDEMARK, longest_time_tag, process_of, process_tags
 from orchestration.definitions import build
 from orchestration.jobs import TICK
 from tidemark.settings.environment import Settings

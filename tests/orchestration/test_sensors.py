@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from msgspec.structs import replace
 
-from assets.resource_keys import with_own_keys
+from assets.dagster_names import job_tags, with_own_keys
 from assets.resources import (
     CollectorResource,
     LakeResource,
@@ -16,7 +16,6 @@ from assets.resources import (
     QualityResource,
     RulesResource,
 )
-from assets.run_tags import job_tags
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from tests.support.notification_servers import heartbeats, serve

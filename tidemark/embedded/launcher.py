@@ -2,7 +2,7 @@
 
 from dagster import DagsterRun
 
-from assets.run_tags import process_of, process_tags
+from assets.dagster_names import process_of, process_tags
 from orchestration.instance.runs import is_dead, stop
 from tidemark.embedded import forking
 from tidemark.embedded.dagster_private import (

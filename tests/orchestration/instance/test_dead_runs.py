@@ -7,7 +7,7 @@ import time
 import dagster as dg
 import pytest
 
-from assets.run_tags import LONGEST_TAG, PROCESS_TAG, job_tags
+from assets.dagster_names import LONGEST_TAG, PROCESS_TAG, job_tags
 from orchestration.definitions import build
 from orchestration.instance import runs
 from orchestration.instance.runs import end_dead_runs

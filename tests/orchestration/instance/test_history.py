@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from assets.resource_keys import with_own_keys
-from assets.run_tags import process_tags
+from assets.dagster_names import process_tags, with_own_keys
 from orchestration.instance import runs
 from orchestration.instance.files import prepare
 from orchestration.instance.runs import RunHistory, forget_runs, rotate_logs, shrink

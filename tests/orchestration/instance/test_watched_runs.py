@@ -10,7 +10,7 @@ import dagster as dg
 import psutil
 import pytest
 
-from assets.run_tags import LONGEST_TAG, PROCESS_TAG
+from assets.dagster_names import LONGEST_TAG, PROCESS_TAG
 from orchestration.instance.files import prepare
 from tests.support.homes import TIDEMARK, environment
 from tidemark.host.processes import identity
