@@ -1,6 +1,7 @@
 """From ``raw.*`` to ``progress.*``: one body per table, each a read, a pure function and a write.
 
-Tables that only deep snapshots fill cost one look-up in the plan when the window has none.
+Tables that only deep snapshots fill cost one look-up in the plan when the window has none. The last
+step of a run marks its snapshots as computed, so that later ticks skip them.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 
 from assets.dagster_names import own_keys
 from assets.metadata import code_version, described, written
-from assets.partitions import ON_WINDOWS, is_tick
+from assets.partitions import ON_WINDOWS, PARTITION, is_tick, partition_key
 from assets.reader import read_windows
 from assets.resources import ClientMachineResource, HealthResource, ObjectivesResource
 from assets.run import CurrentRun, Run, window_asset
@@ -32,10 +33,10 @@ from spark.progress.subscriptions import subscriptions
 from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
 from spark.progress.topics import topics
-from tidemark.lake.clocks import Window, floor_hour
+from tidemark.lake.clocks import HOUR, Window, floor_hour
 from tidemark.lake.schema import all_of, one_of, window_filter
-from tidemark.lake.tables import progress, quality, raw
-from tidemark.planning.history import window_of
+from tidemark.lake.tables import alerting, progress, quality, raw
+from tidemark.planning.history import computed_ids, window_of
 from tidemark.planning.hours_of_week import (
     compared_with,
     has_history,
@@ -45,6 +46,7 @@ from tidemark.planning.hours_of_week import (
 from tidemark.planning.lacking_parts import united
 from tidemark.planning.objectives import replace_objectives
 from tidemark.planning.observation_steps import with_lacking
+from tidemark.planning.run_plan import RunPlan
 
 
 @window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)
@@ -368,3 +370,89 @@ def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     idle = idle_clients(reader.rows(progress.ASSIGNMENTS), clients, plan.window, plan.system_topics)
     yield run.replace(progress.IDLE_CLIENTS, idle)
     yield run.replace(progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))
+
+
+COMPUTED = (
+    quality.QUARANTINE,
+    *(table for table in progress.ALL if table is not progress.SNAPSHOTS),
+    alerting.ALERTS,
+    alerting.INCIDENTS,
+)
+"""The tables that hold the numbers of a computed snapshot."""
+
+
+@window_asset(
+    progress.SNAPSHOTS,
+    *(alerting.INCIDENTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+    *(progress.CAPACITY, progress.EVENTS, progress.TOPICS, progress.OBJECTIVES),
+)
+def computed(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
+    """Mark the window's snapshots as computed; the next tick repeats a run that dies before.
+
+    It is the last step, so every other step has computed the marked snapshots. Here Dagster also
+    learns the other hours of a tick that caught up. A run without some of these steps marks
+    nothing, because no later tick would compute the parts that it left out.
+    """
+    if lacking := run.lacks(COMPUTED):
+        return _nothing_marked(context, run, lacking)
+    rows = [
+        {
+            "snapshot_id": snapshot.snapshot_id,
+            "observed_at": snapshot.observed_at,
+            "cluster": snapshot.cluster,
+        }
+        for snapshot in run.plan.snapshots
+    ]
+    run.lake.upsert(progress.SNAPSHOTS, rows)
+    for event in caught_up(context, run.plan):
+        context.log_event(event)
+    return dg.MaterializeResult(metadata=written(len(rows), run.plan.window))
+
+
+def _nothing_marked(
+    context: dg.AssetExecutionContext, run: Run, lacking: list[str]
+) -> dg.MaterializeResult:
+    window, ids = run.plan.window, set(run.plan.snapshot_ids)
+    marked = ids & computed_ids(run.lake, window)
+    pending = len(ids - marked)
+    if pending:
+        context.log.warning(
+            f"{pending} snapshots stay pending, and the next tick computes them: this run computed "
+            f"only some tables, without {', '.join(lacking)}"
+        )
+    return dg.MaterializeResult(metadata=written(len(marked), window, pending=pending))
+
+
+def caught_up(
+    context: dg.AssetExecutionContext, plan: RunPlan
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield a materialization of each table and hour of a tick that is not the tick's own hour.
+
+    Dagster records a run under the partitions with which it was started, but a tick learns its
+    hours only by loading. Without these records the other hours would stay missing in Dagster. An
+    hour counts when the tick computed a snapshot of it.
+
+    Args:
+        context: of the last step of the run.
+        plan: the plan of the run.
+    """
+    if not is_tick(context.run.tags):
+        return
+    own = context.run.tags.get(PARTITION)
+    hours = sorted({floor_hour(snapshot.observed_at) for snapshot in plan.snapshots})
+    layer = context.job_def.asset_layer
+    keys = [
+        key
+        for key in sorted(layer.executable_asset_keys)
+        if layer.get(key).partitions_def is not None
+    ]
+    for hour in hours:
+        if (partition := partition_key(hour)) == own:
+            continue
+        window = Window(max(hour, plan.window.start), min(hour + HOUR, plan.window.end))
+        metadata = {
+            "window_start": window.start.isoformat(),
+            "window_end": window.end.isoformat(),
+        }
+        for key in keys:
+            yield dg.AssetMaterialization(key, partition=partition, metadata=metadata)

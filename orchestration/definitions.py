@@ -8,12 +8,12 @@ from typing import Any
 import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
-from assets.computed import computed
 from assets.dagster_names import with_own_keys
 from assets.maintenance import maintenance
 from assets.metadata import shown_at
 from assets.partitions import computable_since, first_hour, hourly, in_parts
 from assets.progress import (
+    computed,
     members,
     progress_baselines,
     progress_capacity,
@@ -26,8 +26,7 @@ from assets.progress import (
     progress_timeline,
     progress_topics,
 )
-from assets.quality import decisions, quarantine, results, tick_checks
-from assets.quality_audit import audit_checks, data_docs
+from assets.quality import audit_checks, data_docs, decisions, quarantine, results, tick_checks
 from assets.raw import landing, raw_tables
 from expectations.brought_suites import read
 from orchestration.jobs import jobs_with, report_job, schedules

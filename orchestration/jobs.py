@@ -15,7 +15,7 @@ from assets.dagster_names import JOB_TAG, OF_TIDEMARK, PROCESS_TAG, job_tags, ow
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
-from assets.quality_audit import audit
+from assets.quality import audit
 from assets.raw import LANDING
 from assets.resources import LakeResource, RulesResource
 from orchestration.instance.runs import end_dead_runs, is_dead

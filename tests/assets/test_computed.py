@@ -5,9 +5,9 @@ import pytest
 
 from assets import alerting as assets_alerting
 from assets.alerting import ADVANCED_BY
-from assets.computed import COMPUTED
 from assets.metadata import key_of
 from assets.partitions import range_tags
+from assets.progress import COMPUTED
 from assets.run import recorded_tables
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from assets.partitions import PARTITION, range_tags
-from assets.quality_audit import AuditConfig
+from assets.quality import AuditConfig
 from tidemark.lake.clocks import HOUR, Window
 
 NOW = datetime(2026, 11, 19, 10, 12, tzinfo=UTC)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.quality import tick_checks
-from assets.quality_audit import audit_checks
+from assets.quality import audit_checks, tick_checks
 from expectations.brought_suites import AUDIT_CHECK, TICK_CHECK, read
 from tidemark.settings.environment import Settings
 
