@@ -15,8 +15,8 @@ from expectations.brought_suites import BroughtExpectation
 from expectations.copies import row_json
 from expectations.declarations import DECISION, NAME, Expectation
 from expectations.validation_results import ValidationResult, outcome
-from tidemark.lake.decisions import Decision
 from tidemark.lake.tables import TABLES
+from tidemark.planning.quarantine_decisions import Decision
 
 SAMPLE_ROWS = 5
 """Violating rows that a validation result shows at most."""

@@ -27,9 +27,9 @@ from expectations.declarations import (
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.clocks import HOUR
-from tidemark.lake.decisions import Decision
 from tidemark.lake.tables import TABLES
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.planning.quarantine_decisions import Decision
 
 LAG_OF_OFFSETS_TYPE = (
     "struct<least: bigint, most: bigint, consume_mode: string, match_method: string>"

@@ -20,12 +20,12 @@ from expectations.declarations import (
     structural,
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
-from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE
 from tidemark.lake.tables import TABLES, progress
 from tidemark.model.consumption import AssignmentState, ConsumeMode, EventKind, UnreadableReason
 from tidemark.model.health import Health
 from tidemark.model.incidents import IncidentState, NotificationStatus, Severity
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
+from tidemark.planning.quarantine_decisions import DROPPED, RELEASED, UNDONE
 
 FEW_ROWS = 20
 """Fewest rows of a cluster for a comparison, as a few rows are added or removed at any time."""

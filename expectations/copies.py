@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
 from expectations.declarations import CONFLICT, COPIES, COPY, DECISION
-from tidemark.lake.decisions import DROPPED, RELEASED, Decision
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import TABLES
+from tidemark.planning.quarantine_decisions import DROPPED, RELEASED, Decision
 
 JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 """Spark's options for a text without loss: it keeps microseconds, and columns that are NULL."""

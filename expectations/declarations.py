@@ -15,8 +15,8 @@ from typing import Any, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.lake.decisions import KEY_UNIQUE, RELEASED
 from tidemark.lake.schema import Table
+from tidemark.planning.quarantine_decisions import KEY_UNIQUE, RELEASED
 
 COPY = "_copy"
 """Every table: 1 for the first of identical rows, 2 for the next, and so on. Among rows of one key,

@@ -11,7 +11,7 @@ from expectations.annotations import annotate
 from expectations.copies import row_json
 from expectations.declarations import DECISION, Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
-from tidemark.lake.decisions import Decision
+from tidemark.planning.quarantine_decisions import Decision
 
 
 def split(

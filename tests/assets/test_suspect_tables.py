@@ -7,9 +7,9 @@ import pytest
 
 from expectations.validation_results import ValidationResult, result_rows
 from tidemark.lake.clocks import HOUR, Window, floor_hour
-from tidemark.lake.decisions import DROPPED, Decision
 from tidemark.lake.tables import quality, raw
 from tidemark.planning.lacking_parts import read_quarantine
+from tidemark.planning.quarantine_decisions import DROPPED, Decision
 from tidemark.planning.run_plan import (
     ALL_RAW,
     NOT_VALIDATED,

@@ -17,8 +17,8 @@ from tidemark.board.application import application
 from tidemark.board.store import Store
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, floor_hour
-from tidemark.lake.decisions import decisions
 from tidemark.lake.tables import alerting, progress
+from tidemark.planning.quarantine_decisions import decisions
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

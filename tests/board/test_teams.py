@@ -301,7 +301,7 @@ def test_a_group_of_others_is_like_none(board: FastAPI, client: TestClient, home
 
 
 def row_of(lake: Lake, name: str) -> str:
-    from tidemark.lake.decisions import quarantined_rows
+    from tidemark.planning.quarantine_decisions import quarantined_rows
 
     return next(row.row_id for row in quarantined_rows(lake) if name in row.row)
 

@@ -23,10 +23,10 @@ from expectations.validation_results import ValidationResult, result_rows
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.decisions import DROPPED, RELEASED, QuarantinedRow
 from tidemark.lake.tables import TABLES
 from tidemark.lake.tables.progress import HEALTH_FACTS
 from tidemark.lake.tables.quality import RESULTS
+from tidemark.planning.quarantine_decisions import DROPPED, RELEASED, QuarantinedRow
 
 Row = dict[str, Any]
 

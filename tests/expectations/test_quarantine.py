@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tests.support.table_rows import frame, minute, snapshot_id
-from tidemark.lake.decisions import Decision, QuarantinedRow
 from tidemark.lake.schema import type_text
 from tidemark.lake.tables import TABLES
 from tidemark.lake.tables.quality import QUARANTINE
+from tidemark.planning.quarantine_decisions import Decision, QuarantinedRow
 
 pytestmark = pytest.mark.spark
 

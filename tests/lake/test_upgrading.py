@@ -16,7 +16,6 @@ from tidemark.alerting.delivery.silences import silences
 from tidemark.host.leases import RUN
 from tidemark.lake.catalog import NAME, Lake
 from tidemark.lake.catalog_config import CatalogConfig
-from tidemark.lake.decisions import decisions
 from tidemark.lake.table_versions import (
     VERSION,
     VERSION_PROPERTY,
@@ -26,6 +25,7 @@ from tidemark.lake.table_versions import (
 )
 from tidemark.lake.tables import TABLES, alerting, progress, raw
 from tidemark.lake.upgrading import left_to_do, upgrade
+from tidemark.planning.quarantine_decisions import decisions
 from tidemark.settings.home import Home
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.board_home import CLUSTER, snapshot_id
 from tidemark.lake.catalog import Lake
-from tidemark.lake.decisions import quarantined_rows
 from tidemark.lake.tables import quality, raw
+from tidemark.planning.quarantine_decisions import quarantined_rows
 
 RUN = "0f0c1b4e-run"
 

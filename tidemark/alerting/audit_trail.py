@@ -23,7 +23,6 @@ from tidemark.alerting.recorded_actions import Action, recorded
 from tidemark.alerting.refused_accesses import Refusals, refused
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.decisions import Decision
 from tidemark.lake.schema import (
     BIGINT,
     STRING,
@@ -38,6 +37,7 @@ from tidemark.lake.tables.alerting import INCIDENTS
 from tidemark.lake.tables.quality import DECISIONS
 from tidemark.lake.typed_rows import typed_rows
 from tidemark.model.incidents import ActionKind
+from tidemark.planning.quarantine_decisions import Decision
 
 ACTIONS = Table(
     name="alerting.actions",

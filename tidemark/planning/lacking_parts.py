@@ -8,11 +8,11 @@ from typing import Any
 
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
-from tidemark.lake.decisions import DROPPED, Decision
 from tidemark.lake.tables import quality, raw
 from tidemark.model.snapshots import WITHOUT_QUEUES, SnapshotSource, SnapshotStatus
 from tidemark.planning import history
 from tidemark.planning.history import LoadedSnapshot
+from tidemark.planning.quarantine_decisions import DROPPED, Decision
 from tidemark.rocketmq.names import CONNECTIONS
 from tidemark.settings.sections import MEMORY
 

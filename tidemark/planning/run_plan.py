@@ -19,7 +19,6 @@ import msgspec
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
-from tidemark.lake.decisions import Decision, decisions
 from tidemark.lake.schema import Table, all_of, one_of, window_filter
 from tidemark.lake.system_topics import NamedTopics, system_topics
 from tidemark.lake.tables import quality, raw
@@ -45,6 +44,7 @@ from tidemark.planning.observation_steps import (
     observation_steps,
     previous_snapshots,
 )
+from tidemark.planning.quarantine_decisions import Decision, decisions
 from tidemark.settings.sections import DEFAULT_HISTORY, MEMORY, OBSERVATIONS, HistorySettings
 
 PAUSE = MEMORY / (OBSERVATIONS - 1)

@@ -22,8 +22,8 @@ from tidemark.board.pages import quality
 from tidemark.board.store import Store
 from tidemark.host.leases import DECISIONS
 from tidemark.lake.catalog import Lake
-from tidemark.lake.decisions import decisions
 from tidemark.planning import quarantine_decisions
+from tidemark.planning.quarantine_decisions import decisions
 
 
 @pytest.fixture

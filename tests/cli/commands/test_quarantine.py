@@ -10,8 +10,8 @@ from tidemark.cli.commands.quarantine import _one
 from tidemark.cli.errors import CommandError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
-from tidemark.lake.decisions import decisions, quarantined_rows
 from tidemark.lake.tables import quality, raw
+from tidemark.planning.quarantine_decisions import decisions, quarantined_rows
 from tidemark.settings.home import Home
 
 HOUR_OF_ROWS = Window(NOON, NOON + HOUR)

@@ -18,14 +18,17 @@ from tidemark.board.responses import ProblemError
 from tidemark.board.views.events import newest_results
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import HeldError
-from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow, unique_rows
 from tidemark.lake.landing import Landed
 from tidemark.lake.tables import quality
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.planning.quarantine_decisions import (
     POSSIBLE,
+    UNDONE,
+    Decision,
     DecisionError,
+    QuarantinedRow,
     recompute_line,
+    unique_rows,
     waiting_rows,
 )
 

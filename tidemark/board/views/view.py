@@ -42,7 +42,6 @@ from tidemark.board.trends import GROUPS, Listed, Points, Trends, forecasts
 from tidemark.board.views.live import Diagnoses, LiveSnapshots, require_group
 from tidemark.board.views.scope import Scope, decisive_columns
 from tidemark.lake.clocks import Window
-from tidemark.lake.decisions import UNDONE, Decision, QuarantinedRow
 from tidemark.lake.landing import Landed, aside
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
@@ -50,6 +49,7 @@ from tidemark.lake.typed_rows import plain_rows
 from tidemark.live.diagnosis import Diagnosis
 from tidemark.live.history_times import ByOurClock
 from tidemark.planning import quarantine_decisions as quarantine
+from tidemark.planning.quarantine_decisions import UNDONE, Decision, QuarantinedRow
 from tidemark.settings.home import Home
 from tidemark.settings.owners import Owners, WatchedOwners
 

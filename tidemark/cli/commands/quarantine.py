@@ -12,7 +12,7 @@ from tidemark.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from tidemark.lake.catalog import Lake
-    from tidemark.lake.decisions import Decision, QuarantinedRow
+    from tidemark.planning.quarantine_decisions import Decision, QuarantinedRow
 
 Row = TypeVar("Row", bound="QuarantinedRow")
 
@@ -37,9 +37,8 @@ def list_rows(
     format: Format = Format.table,
 ) -> None:
     """Print quarantined rows without a decision, newest first."""
-    from tidemark.lake.decisions import quarantined_rows
     from tidemark.lake.tables import raw
-    from tidemark.planning.quarantine_decisions import decided_rows, waiting_rows
+    from tidemark.planning.quarantine_decisions import decided_rows, quarantined_rows, waiting_rows
 
     names = [table.name for table in raw.ALL]
     if table and table not in names:
@@ -68,8 +67,7 @@ def list_rows(
 def show(row_id: RowId, format: Format = Format.table) -> None:
     """Print one row: the expectations it violates, its columns, and rows with the same key."""
     from expectations import tolerances
-    from tidemark.lake.decisions import KEY_UNIQUE, Decision
-    from tidemark.planning.quarantine_decisions import known_rows, rows_of_key
+    from tidemark.planning.quarantine_decisions import KEY_UNIQUE, Decision, known_rows, rows_of_key
 
     lake = _lake()
     row = _one(known_rows(lake), row_id)
@@ -103,8 +101,7 @@ def release(
     author: Author = "",
 ) -> None:
     """Mark rows as valid; they count when their hours are computed again."""
-    from tidemark.lake.decisions import RELEASED
-    from tidemark.planning.quarantine_decisions import known_rows
+    from tidemark.planning.quarantine_decisions import RELEASED, known_rows
 
     lake = _lake()
     known = known_rows(lake)
@@ -118,8 +115,7 @@ def drop(
     author: Author = "",
 ) -> None:
     """Mark rows as invalid for good, so that `list` no longer prints them."""
-    from tidemark.lake.decisions import DROPPED
-    from tidemark.planning.quarantine_decisions import known_rows
+    from tidemark.planning.quarantine_decisions import DROPPED, known_rows
 
     lake = _lake()
     known = known_rows(lake)
@@ -133,8 +129,7 @@ def undo(
     author: Author = "",
 ) -> None:
     """Undo decisions, so that the expectations alone decide again."""
-    from tidemark.lake.decisions import UNDONE
-    from tidemark.planning.quarantine_decisions import decided_rows
+    from tidemark.planning.quarantine_decisions import UNDONE, decided_rows
 
     lake = _lake()
     decided = decided_rows(lake)

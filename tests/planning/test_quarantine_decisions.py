@@ -5,8 +5,15 @@ from datetime import timedelta
 
 from tests.support.table_rows import NOON
 from tidemark.lake.clocks import HOUR, Window, floor_hour
-from tidemark.lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, quarantined_rows
 from tidemark.lake.tables.quality import DECISIONS, QUARANTINE
+from tidemark.planning.quarantine_decisions import (
+    DROPPED,
+    RELEASED,
+    UNDONE,
+    Decision,
+    decisions,
+    quarantined_rows,
+)
 
 ROW = Decision(
     observed_at=NOON,
