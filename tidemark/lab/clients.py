@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidemark.lab import compiling
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.config import logback
 from tidemark.lab.layout import LabError
+from tidemark.lab.workloads import grpc_java_command, java_command
 
 LEAVE_SECONDS = 30.0
 
@@ -120,7 +120,7 @@ class RemotingClients(Program):
     """One process of an application, for as long as the context lasts."""
 
     def _command_line(self, folder: Path) -> list[str]:
-        command = compiling.command(self._cluster.version, folder, "RemotingClients")
+        command = java_command(self._cluster.version, folder, "RemotingClients")
         return [*command, self._cluster.namesrv, ",".join(self._cluster.masters), self.name]
 
     def topic(self, name: str, read_queues: int = 4, write_queues: int = 4) -> None:
@@ -169,7 +169,7 @@ class GrpcClients(Program):
         super().__init__(cluster, name)
 
     def _command_line(self, folder: Path) -> list[str]:
-        command = compiling.grpc_command(self._cluster.version, folder)
+        command = grpc_java_command(self._cluster.version, folder)
         return [*command, self._cluster.proxy.grpc_address, self._cluster.namesrv]
 
     def topic(self, name: str, message_type: str = "NORMAL", queues: int = 4) -> None:

@@ -1,15 +1,23 @@
-"""The workload: a Java program whose clients make brokers report every state of a group.
+"""Java programs of the lab: their compilation, and the workload of clients in every state.
 
-This module compiles, starts and controls it. Its tasks are in ``workload/``, one class for each.
+A program is compiled against the jars of a version, once per version and source. The clients of the
+workload make brokers report every state of a group; its tasks are in ``workload/``, one class for
+each. This module starts and controls it.
 """
 
+import hashlib
 import shlex
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tidemark.lab import compiling
-from tidemark.lab.config import logback
+from filelock import FileLock
+
+from tidemark.lab import jars
+from tidemark.lab.config import OPENS, logback
 from tidemark.lab.layout import LabError
 from tidemark.model.spelling import did_you_mean
 
@@ -90,7 +98,7 @@ class Workload:
         for name in ("ready", "pause", "paused"):
             (self.folder / name).unlink(missing_ok=True)
         return [
-            *compiling.command(version, self.folder),
+            *java_command(version, self.folder),
             str(self.folder),
             namesrv,
             ",".join(masters),
@@ -129,3 +137,108 @@ class Workload:
             if time.monotonic() > deadline:
                 raise LabError(f"the workload did not {what} within {seconds:g} s: see {self.log}")
             time.sleep(0.05)
+
+
+_MAIN = "Workload"
+_GRPC_MAIN = "GrpcClients"
+_SHARED = "shared"
+"""The folder of sources that every program has."""
+_PLACEHOLDER = "ROCKETMQ_PROTOCOL"
+
+
+def java_command(version: str, folder: Path, main: str = _MAIN) -> list[str]:
+    """Return the command line that runs the workload, without its arguments.
+
+    Args:
+        version: RocketMQ version whose client it uses.
+        folder: where it keeps logs and the offset files of broadcasting consumers.
+        main: which of its programs.
+
+    Raises:
+        LabError: no JDK, or the sources do not compile.
+    """
+    return [
+        jars.find("java"),
+        *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", *OPENS),
+        f"-Duser.home={folder}",
+        f"-Drocketmq.client.logRoot={folder / 'logs'}",
+        # 4.9 reads the first of these, 5.x the second.
+        f"-Dlogback.configurationFile={folder / 'logback.xml'}",
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
+        f"-Drocketmq.client.localOffsetStoreDir={folder / 'broadcast-offsets'}",
+        *("-cp", f"{compiled_classes(version)}:{jars.fetch(version)}/*", main),
+    ]
+
+
+def grpc_java_command(version: str, folder: Path) -> list[str]:
+    """Return the command line that runs the gRPC clients, without its arguments.
+
+    Args:
+        version: RocketMQ version whose mqadmin they use.
+        folder: where they keep logs.
+
+    Raises:
+        LabError: no JDK, or the sources do not compile.
+    """
+    client = jars.fetch_grpc_client()
+    # The client goes first, because it has its own classes of the protocol.
+    path = f"{compiled_classes(version, 'grpc', client)}:{client}/*:{jars.fetch(version)}/*"
+    return [
+        jars.find("java"),
+        *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        f"-Duser.home={folder}",
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
+        *("-cp", path, _GRPC_MAIN),
+    ]
+
+
+def compiled_classes(version: str, program: str = "workload", first: Path | None = None) -> Path:
+    """Return the folder of a compiled program, which is compiled unless these sources were.
+
+    Args:
+        version: RocketMQ version.
+        program: the folder of its sources next to this module.
+        first: a folder of jars that go before RocketMQ's own.
+
+    Raises:
+        LabError: no JDK, or the sources do not compile.
+    """
+    folders = [Path(__file__).parent / name for name in (program, _SHARED)]
+    paths = sorted(path for folder in folders for path in folder.glob("*.java"))
+    sources = {path.name: _source(path, version) for path in paths}
+    digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()[:12]
+    folder = jars.cache_folder() / program / f"{version}-{digest}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / ".lock"):
+            if not folder.is_dir():
+                path = ":".join(f"{path}/*" for path in (first, jars.fetch(version)) if path)
+                _compile(sources, path, folder)
+    return folder
+
+
+def _source(path: Path, version: str) -> str:
+    """Return a source with the name of a package that 5.0 moved, for its version."""
+    package = "org.apache.rocketmq.common" if version < "5" else "org.apache.rocketmq.remoting"
+    return path.read_text().replace(_PLACEHOLDER, f"{package}.protocol")
+
+
+def _compile(sources: dict[str, str], class_path: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".compile-") as name:
+        partial = Path(name)
+        for source, text in sources.items():
+            (partial / source).write_text(text)
+        javac = subprocess.run(
+            [
+                *(jars.find("javac"), "-nowarn", "-proc:none", "-cp", class_path),
+                *("-d", str(partial / "classes"), *(str(partial / source) for source in sources)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        if javac.returncode != 0:
+            errors = javac.stderr.replace(f"{partial}/", "").strip().splitlines() or ["nothing"]
+            name = folder.parent.name
+            raise LabError(f"the {name} program does not compile for {folder.name}: {errors[0]}")
+        shutil.move(partial / "classes", folder)
