@@ -6,7 +6,7 @@ from threading import Event
 import typer
 
 from tidemark.cli.checks import Check
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 
 
 def test_a_check_that_never_ends_is_given_up(capsys):

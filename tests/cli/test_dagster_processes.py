@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.cli.dagster_processes import CHECKS, DagsterProcesses, stop
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.settings.home import Home
 
 

@@ -270,7 +270,7 @@ def test_a_full_disk_is_named_whatever_a_library_reports(home, monkeypatch, caps
     for free in (10 * 2**30, 4096):
         usage = shutil.disk_usage(home.path)._replace(free=free)
         with monkeypatch.context() as patch:
-            patch.setattr("tidemark.cli.errors.shutil.disk_usage", lambda _, usage=usage: usage)
+            patch.setattr("tidemark.cli.invocation.shutil.disk_usage", lambda _, usage=usage: usage)
             with pytest.raises(SystemExit):
                 cli.main()
         lines.append(capsys.readouterr().err.strip())

@@ -7,7 +7,7 @@ import pytest
 from tests.support.homes import ROOT
 from tests.support.servers import create_database, driver_uri
 from tidemark.cli.checks import check_dagster
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.settings.environment import Settings
 
 pytestmark = pytest.mark.deployment

@@ -22,7 +22,7 @@ import typer
 from pyiceberg.table import Table as IcebergTable
 from sqlalchemy.engine import make_url
 
-from tidemark.cli.errors import CommandError, MistakesError
+from tidemark.cli.invocation import CommandError, MistakesError
 from tidemark.host.failures import one_line
 from tidemark.host.leases import TABLES, LeaseError, UnreachableError
 from tidemark.host.postgresql import server_time

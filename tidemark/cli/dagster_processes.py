@@ -19,7 +19,7 @@ from typing import Protocol
 
 import psutil
 
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.host.processes import become
 from tidemark.lab.layout import free_port_base
 from tidemark.settings.home import Home

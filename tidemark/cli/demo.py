@@ -17,7 +17,7 @@ import dagster as dg
 from orchestration.instance.files import opened_storage, prepare
 from orchestration.jobs import TICK
 from tidemark.cli.dagster_processes import DagsterProcesses, Program, is_taken, start, stop
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.cli.supervision import Report
 from tidemark.embedded import run_services
 from tidemark.host import stages

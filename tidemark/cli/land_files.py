@@ -5,8 +5,7 @@ from pathlib import Path
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import CommandError, invocation
 from tidemark.cli.output import printable
 from tidemark.cli.snapshot_command import problem_lines
 from tidemark.lake import clocks

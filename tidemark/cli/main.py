@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.cli.invocation import begin, leave_out_pandas
+from tidemark.cli.invocation import begin, leave_out_pandas, remedy_of_full_disk
 from tidemark.host.failures import one_line
 from tidemark.model.spelling import nearest
 from tidemark.settings.basics import BasicSettings, warnings_of
@@ -216,7 +216,6 @@ def main() -> None:
         basics = BasicSettings.read()
         if basics.debug:
             raise
-        from tidemark.cli.errors import remedy_of_full_disk
         from tidemark.cli.output import echo
 
         echo(f"tidemark: {one_line(error)}{remedy_of_full_disk(basics.home)}", err=True)

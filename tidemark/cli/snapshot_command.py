@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import CommandError, invocation
 from tidemark.cli.output import printable
 from tidemark.collection.memory import Memory
 from tidemark.collection.snapshots import NAME_IT

@@ -14,7 +14,7 @@ from tests.support.homes import run
 from tests.support.servers import object_store, postgresql
 from tidemark.cli import checks
 from tidemark.cli.checks import check_clock
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.settings.home import Home
 from tidemark.settings.sections import CatalogSettings, ObjectStore

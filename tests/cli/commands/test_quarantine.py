@@ -7,7 +7,7 @@ import pytest
 from tests.support import commands
 from tests.support.table_rows import NOON, arrow, minute, snapshot_id
 from tidemark.cli.commands.quarantine import _one
-from tidemark.cli.errors import CommandError
+from tidemark.cli.invocation import CommandError
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables import quality, raw

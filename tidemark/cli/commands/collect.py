@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import NamesrvOption, invocation, path
+from tidemark.cli.invocation import CommandError, NamesrvOption, invocation, path
 from tidemark.cli.output import complain
 from tidemark.cli.snapshot_command import clusters, problem_lines
 from tidemark.collection.memory import use_system_allocator

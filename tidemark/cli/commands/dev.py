@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import CommandError, invocation
 
 app = typer.Typer()
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from tidemark.cli.checks import Check
-from tidemark.cli.errors import CommandError, MistakesError
-from tidemark.cli.invocation import NamesrvOption, invocation
+from tidemark.cli.invocation import CommandError, MistakesError, NamesrvOption, invocation
 from tidemark.cli.snapshot_command import clusters, problem_lines, target_of
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect

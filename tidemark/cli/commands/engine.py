@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from spark.session.packages import SHA256, damaged
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation, path
+from tidemark.cli.invocation import CommandError, invocation, path
 from tidemark.lab.jars import ivy_command
 
 app = typer.Typer(no_args_is_help=True)
@@ -60,7 +59,7 @@ def run(
     SPARK_CONNECT_AUTHENTICATE_TOKEN.
     """
     from spark.session import engine
-    from tidemark.cli.errors import CommandError
+    from tidemark.cli.invocation import CommandError
     from tidemark.lake.catalog import Lake
     from tidemark.lake.catalog_config import CatalogConfig
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import CommandError, invocation
 from tidemark.cli.output import Format, duration, print_rows, to_json
 from tidemark.model.forecasts import ForecastKind, NoForecast
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation, me, parse
+from tidemark.cli.invocation import CommandError, invocation, me, parse
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 from tidemark.model.incidents import IncidentState
 

@@ -176,7 +176,7 @@ def _title(snapshot: Snapshot) -> str:
 def _watch(namesrv: str, every: float, all_topics: bool, delay: bool) -> None:
     from rich.live import Live
 
-    from tidemark.cli.errors import CommandError
+    from tidemark.cli.invocation import CommandError
 
     with Live(auto_refresh=False, screen=True) as live:
         for _ in _paced(every):

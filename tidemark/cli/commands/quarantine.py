@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation, me
+from tidemark.cli.invocation import CommandError, invocation, me
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 from tidemark.model.spelling import did_you_mean
 

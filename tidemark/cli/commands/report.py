@@ -6,8 +6,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation
+from tidemark.cli.invocation import CommandError, invocation
 from tidemark.cli.output import Format, echo, print_rows, to_json
 
 if TYPE_CHECKING:

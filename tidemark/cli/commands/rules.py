@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation, parse, path
+from tidemark.cli.invocation import CommandError, invocation, parse, path
 from tidemark.cli.output import Format, echo, print_rows, table_text, to_json
 from tidemark.model.spelling import did_you_mean
 from tidemark.settings.times import in_words

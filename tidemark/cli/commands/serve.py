@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import invocation, me
+from tidemark.cli.invocation import CommandError, invocation, me
 
 if TYPE_CHECKING:
     from tidemark.board.access import Login

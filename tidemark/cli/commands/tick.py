@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import NamesrvOption, hand_over, invocation, parse
+from tidemark.cli.invocation import CommandError, NamesrvOption, hand_over, invocation, parse
 from tidemark.model.snapshots import SnapshotStatus
 
 app = typer.Typer()

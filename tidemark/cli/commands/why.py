@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from tidemark.alerting.recorded_actions import record_diagnosis
-from tidemark.cli.errors import CommandError
-from tidemark.cli.invocation import NamesrvOption, invocation, me
+from tidemark.cli.invocation import CommandError, NamesrvOption, invocation, me
 from tidemark.cli.output import Format, duration, echo, to_json
 from tidemark.cli.snapshot_command import one_cluster, targeted_snapshot
 from tidemark.live.diagnosis import (
