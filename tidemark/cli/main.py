@@ -50,6 +50,7 @@ SHARED = {
     "upgrade": "backup",
     "recompute": "tick",
     "objectives": "report",
+    "audit": "incidents",
     "webserver": "dev",
 }
 """Modules of commands that have none of their own name. The app of `restore` is `restore_app` of

@@ -59,7 +59,6 @@ def run(
     SPARK_CONNECT_AUTHENTICATE_TOKEN.
     """
     from spark.session import engine
-    from tidemark.cli.invocation import CommandError
     from tidemark.lake.catalog import Lake
     from tidemark.lake.catalog_config import CatalogConfig
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.cli.invocation import NamesrvOption, invocation
+from tidemark.cli.invocation import CommandError, NamesrvOption, invocation
 from tidemark.cli.output import Format, duration, printable, table, table_text, to_json
 from tidemark.cli.snapshot_command import targeted_snapshot
 from tidemark.lake.bounds import Bound, bound_of
@@ -175,8 +175,6 @@ def _title(snapshot: Snapshot) -> str:
 
 def _watch(namesrv: str, every: float, all_topics: bool, delay: bool) -> None:
     from rich.live import Live
-
-    from tidemark.cli.invocation import CommandError
 
     with Live(auto_refresh=False, screen=True) as live:
         for _ in _paced(every):
