@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from expectations.copies import tables_with_unique_keys
+from expectations.annotations import tables_with_unique_keys
 from expectations.quarantine import split
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames

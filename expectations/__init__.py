@@ -3,14 +3,14 @@
 What belongs here, in the order in which the modules use each other:
 
 * `declarations`: `Expectation` and the constructors of the common kinds,
-* `annotation_columns`, `annotations`: columns that a condition needs besides those of its table,
+* `annotations`: columns that a condition needs besides those of its table, copies among them,
 * `tick_suites`, `audit_suites`: the expectations of each table, of ticks and of the hourly audit,
-* `quarantine`: the split into valid and quarantined rows, `row_json` the text of such a row,
+* `quarantine`: the split into valid and quarantined rows,
 * `tolerances`: the settings file that changes single expectations,
-* `brought_suites`, `python_suite`: suites that people bring,
+* `brought_suites`: suites that people bring,
 * `adapter`: validation of a suite by Great Expectations, `validation_results` its results,
   `data_docs` its pages,
-* `gx_suite`, `gx_built_in`, `gx_row_expectation`, `gx_context`: the types of Great Expectations.
+* `gx_suite`: the types of Great Expectations.
 
 What does not: reading or writing tables, Dagster checks (``assets``), and alert rules
 (``alerting``).

@@ -9,10 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.annotations import annotate
+from expectations.annotations import annotate, row_json
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import BroughtExpectation
-from expectations.copies import row_json
 from expectations.declarations import DECISION, NAME, Expectation
 from expectations.validation_results import ValidationResult, outcome
 from tidemark.lake.tables import TABLES

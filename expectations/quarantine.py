@@ -7,8 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.annotations import annotate
-from expectations.copies import row_json
+from expectations.annotations import annotate, row_json
 from expectations.declarations import DECISION, Expectation, is_valid
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.planning.quarantine_decisions import Decision

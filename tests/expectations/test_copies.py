@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from expectations.adapter import validate
-from expectations.copies import tables_with_unique_keys
+from expectations.annotations import tables_with_unique_keys
 from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tests.support.table_rows import frame
