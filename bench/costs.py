@@ -90,12 +90,12 @@ THREADS = {
     "GC Thread": "Java's collector",
     "VM Thread": "Java's collector",
     "Executor task": "tasks",
-    "SparkConnectExe": "queries: analysis and planning",
-    "grpc-default-ex": "queries: analysis and planning",
 }
 """Beginnings of the names of an engine's threads, to what they do."""
 
-OTHER_THREADS = "the engine's other threads"
+OTHER_THREADS = "queries: analysis and planning"
+"""What the other threads do. Spark has one for each query, which ends with it."""
+
 OTHERS = "the runs' Python"
 PARTS = (*dict.fromkeys(THREADS.values()), OTHER_THREADS, OTHERS)
 
