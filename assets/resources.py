@@ -39,7 +39,7 @@ from tidemark.settings.home import Home
 from tidemark.settings.machines import Machine, MachineOverride, Sizing
 from tidemark.settings.objectives import Objective
 from tidemark.settings.owners import Owners
-from tidemark.settings.sections import DEFAULT_HISTORY, HistorySettings
+from tidemark.settings.sections import DEFAULT_HISTORY, RUN_MINUTES, HistorySettings
 
 GRACE_SECONDS = 20.0
 """Longest time for an interrupted run to end. It may wait for a response that never comes, as of
@@ -55,7 +55,9 @@ class LakeResource(dg.ConfigurableResource):
     """
 
     home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
-    run_minutes: int = Field(default=120, description="longest time of a run, TIDEMARK_RUN_MINUTES")
+    run_minutes: int = Field(
+        default=RUN_MINUTES, description="longest time of a run, TIDEMARK_RUN_MINUTES"
+    )
     history_settings: dg.ResourceDependency[HistorySettings] = DEFAULT_HISTORY  # pyright: ignore
     catalog: dg.ResourceDependency[CatalogConfig | None] = None  # pyright: ignore
     _lake: Lake | None = PrivateAttr(default=None)

@@ -73,7 +73,13 @@ def maintained(lake: Lake, damaged: str, monkeypatch: pytest.MonkeyPatch) -> lis
     spark, resource = MagicMock(), LakeResource(home=str(lake.home.path))
     spark.session_for.return_value.sql = sql
     with pytest.raises((dg.Failure, RuntimeError)) as error, dg.build_asset_context() as context:
-        own = with_own_keys({"lake": resource, "spark": spark, "retention": Retention()})
+        own = with_own_keys(
+            {
+                "lake": resource,
+                "spark": spark,
+                "retention": Retention(raw=7, progress=90, alerts=30),
+            }
+        )
         maintenance(context, **own)
     statements.append(str(error.value))
     return statements

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 19, 12, 34, tzinfo=UTC)
 
 
 def test_raw_rows_go_first_and_incidents_never():
-    kept = Retention()
+    kept = Retention(raw=7, progress=90, alerts=30)
     assert kept.before(raw.TOPICS, NOW) == datetime(2026, 11, 12, 12, tzinfo=UTC)
     for table in (progress.GROUPS, progress.SNAPSHOTS, quality.RESULTS):
         assert kept.before(table, NOW) == datetime(2026, 8, 21, 12, tzinfo=UTC)

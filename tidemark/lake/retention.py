@@ -117,9 +117,9 @@ class Retention:
         needed: instant from which raw rows are kept however old they are; None = no such.
     """
 
-    raw: int = 7
-    progress: int = 90
-    alerts: int = 30
+    raw: int
+    progress: int
+    alerts: int
     needed: datetime | None = None
 
     def before(self, table: Table, now: datetime) -> datetime | None:

@@ -35,6 +35,7 @@ from tidemark.settings.sections import (
     DEFAULT_SPARK,
     MASTERS,
     OF_HOME,
+    RUN_MINUTES,
     CatalogLogin,
     CatalogSettings,
     HistorySettings,
@@ -179,7 +180,7 @@ class Settings(BaseSettings):
         30, "How long rows of alerting.alerts are kept; incidents stay.", "days"
     )
     run_minutes: WholeNumber = _setting(
-        120,
+        RUN_MINUTES,
         "Longest time of a run, after which it is ended; for each day of a recomputation.",
         "minutes",
     )

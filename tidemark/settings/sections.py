@@ -157,6 +157,9 @@ class HistorySettings:
     days: int = 30
 
 
+RUN_MINUTES = 120
+"""Longest time of a run, in minutes."""
+
 DEFAULT_HISTORY = HistorySettings()
 
 BACKFILL_HOURS = 6
