@@ -25,7 +25,7 @@ from tidemark.collection.snapshots import (
     NeverReachedError,
     Read,
     in_own_thread,
-    in_this_process,
+    read_in_own_thread,
 )
 from tidemark.collection.turns import CollectedElsewhereError
 from tidemark.host.failures import one_line
@@ -146,7 +146,7 @@ async def collect_every(
     every: float,
     report: Report,
     warn: Report,
-    read: Read = in_this_process,
+    read: Read = read_in_own_thread,
     alive: Callable[[], object] | None = None,
     waiting: Home | None = None,
 ) -> None:
@@ -216,7 +216,7 @@ async def watch(
     stop: asyncio.Event,
     report: Report,
     warn: Report,
-    read: Read = in_this_process,
+    read: Read = read_in_own_thread,
     alive: Callable[[], object] | None = None,
     waiting: Home | None = None,
 ) -> None:

@@ -82,18 +82,14 @@ class NeverReachedError(Exception):
     """
 
 
-class ReadError(Exception):
-    """The reader of a cluster cannot read it; one line with the reason."""
-
-
 TURN_SECONDS = 60.0
 """Longest wait for a snapshot of the same cluster by another process, which may hang."""
 
 Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
-"""Reads a cluster; may raise `ReadError`."""
+"""Reads a cluster."""
 
 
-async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
+async def read_in_own_thread(cluster: Cluster, target: ClusterTarget) -> Snapshot:
     """Read a cluster in a thread and an event loop of its own.
 
     Responses are decoded in the loop in which they arrive. In a common loop, large responses of one
@@ -106,7 +102,7 @@ async def take_snapshot(
     shared: Shared,
     cluster: Cluster,
     priority_groups: Sequence[str] = (),
-    read: Read = in_this_process,
+    read: Read = read_in_own_thread,
     since: datetime | None = None,
 ) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
@@ -151,7 +147,7 @@ class Collector:
     """
 
     def __init__(
-        self, shared: Shared, cluster: Cluster, every: float, read: Read = in_this_process
+        self, shared: Shared, cluster: Cluster, every: float, read: Read = read_in_own_thread
     ) -> None:
         self._state, self._cluster, self._every, self._read = shared.state, cluster, every, read
         key = cluster.key
@@ -209,7 +205,7 @@ def take_snapshots(
     shared: Shared,
     clusters: Sequence[Cluster],
     priority_groups: Sequence[str] = (),
-    read: Read = in_this_process,
+    read: Read = read_in_own_thread,
     report: Callable[[str], None] = lambda _: None,
     since: datetime | None = None,
 ) -> list[Snapshot]:
@@ -269,8 +265,6 @@ async def _collect(
         return await read(cluster, _within(target, seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
-    except ReadError as error:
-        return _failed(cluster, started, "collect", str(error))
     except Exception as error:
         # A mistake of ours that one cluster brings out must not cost the others their snapshot.
         _log.exception("reading %s", cluster.key)

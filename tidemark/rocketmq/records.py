@@ -386,8 +386,6 @@ class Snapshot:
         proxies: each of them, and those that did not respond; None when none was requested.
         part: distinguishes snapshots of parts of one cluster at one instant: for a line of
             ``stats.log`` the broker's name, with the id for a slave.
-        columns: by table, rows in columns as `batches` yields them: those that other processes
-            have read.
     """
 
     cluster: str
@@ -419,7 +417,6 @@ class Snapshot:
     broker_metrics: list[BrokerMetric] = field(default_factory=list)
     topic_metrics: list[TopicMetric] = field(default_factory=list)
     part: str | None = None
-    columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def snapshot_id(self) -> str:
@@ -477,8 +474,7 @@ class Snapshot:
         Args:
             table: a name in `TABLES`.
         """
-        by_column = (len(columns["cluster"]) for columns in self.columns.get(table, ()))
-        return len(getattr(self, table)) + sum(by_column)
+        return len(getattr(self, table))
 
     def batches(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield all rows by column, `BATCH` rows at a time: half the time of rows, bounded memory.
@@ -486,7 +482,6 @@ class Snapshot:
         Args:
             table: a name in `TABLES`.
         """
-        yield from self.columns.get(table, ())
         all_rows = getattr(self, table)
         for start in range(0, len(all_rows), BATCH):
             rows = all_rows[start : start + BATCH]

@@ -21,15 +21,6 @@ def test_cluster_info(version, recorded):
     assert (group.cluster, group.acting_master) == ("LabCluster", False)
 
 
-@pytest.mark.parametrize("name", ["105_route_lab_orders", "105_route_std"])
-def test_topic_route_with_and_without_quoted_keys(version, recorded, name):
-    route = name_server.decode_topic_route(recorded(version, f"{name}.body"))
-    assert route.brokers["broker-a"].addresses == {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
-    assert route.queues == [
-        name_server.QueueData(broker="broker-a", read_queues=8, write_queues=8, perm=6)
-    ]
-
-
 def test_topics(version, recorded):
     configs = responses.decode_topic_configs(recorded(version, "21_topic_config_m.body"))
     assert configs["lab_orders"] == responses.TopicConfig(

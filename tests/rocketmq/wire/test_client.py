@@ -4,9 +4,11 @@ import asyncio
 import json
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 
+import tidemark.rocketmq
 from tests.support.wire_servers import next_opaque, respond
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
@@ -78,6 +80,13 @@ def test_the_list_holds_no_code_that_writes():
     assert not READ_ONLY & set(NEVER)
     assert set(NEVER) & (READ_ONLY | FORWARDED_TO_CLIENTS | LOOKS_UP_MESSAGES) == {307}
     assert set(RequestCode) == READ_ONLY | FORWARDED_TO_CLIENTS | LOOKS_UP_MESSAGES
+
+
+def test_the_list_holds_no_code_that_nobody_sends():
+    folder = Path(tidemark.rocketmq.__file__).parent
+    requests = [file for room in ("admin", "deep") for file in (folder / room).glob("*.py")]
+    code = "".join(file.read_text() for file in requests)
+    assert [name.name for name in RequestCode if f"RequestCode.{name.name}" not in code] == []
 
 
 def test_a_message_is_looked_up_only_with_permission(scripted):

@@ -1,4 +1,4 @@
-"""Typed responses of name servers: the brokers of a cluster (106), the route of a topic (105)."""
+"""Typed responses of name servers: the brokers of a cluster (106)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ MAX_LISTED = 20_000
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class BrokerGroup:
-    """One broker group of 106 or 105: a master and its slaves.
+    """One broker group of 106: a master and its slaves.
 
     Attributes:
         broker: the name of the broker group.
@@ -47,24 +47,6 @@ class ClusterInfo:
         return values
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class QueueData:
-    """The queues of a topic on one broker, in a route; ``perm`` bits: 4 read, 2 write."""
-
-    broker: str
-    read_queues: int
-    write_queues: int
-    perm: int
-
-
-@dataclass(slots=True, frozen=True)
-class TopicRoute:
-    """The brokers and queues of a topic."""
-
-    brokers: dict[str, BrokerGroup]
-    queues: list[QueueData]
-
-
 def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     """Decode a 106 body."""
     mapping = object_of(loads(body))
@@ -80,22 +62,6 @@ def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
         if number > MAX_LISTED:
             raise ValueError(f"a list of {number} {kind} (limit {MAX_LISTED})")
     return info
-
-
-def decode_topic_route(body: bytes) -> TopicRoute:
-    """Decode a 105 body; its integer keys may be quoted (for a client from 4.9.4 on)."""
-    mapping = object_of(loads(body))
-    groups = [_broker_group(data) for data in mapping.get("brokerDatas") or ()]
-    queues = [
-        QueueData(
-            broker=data["brokerName"],
-            read_queues=data["readQueueNums"],
-            write_queues=data["writeQueueNums"],
-            perm=data["perm"],
-        )
-        for data in mapping.get("queueDatas") or ()
-    ]
-    return TopicRoute({group.broker: group for group in groups}, queues)
 
 
 def _broker_group(data: dict[str, Any]) -> BrokerGroup:

@@ -32,15 +32,6 @@ async def broker_cluster_info(client: RemotingClient, endpoint: str) -> name_ser
         raise ResponseError(endpoint, code.name, error.code, remark) from None
 
 
-async def topic_route(
-    client: RemotingClient, endpoint: str, topic: str
-) -> name_server.TopicRoute | None:
-    """105: the brokers and queues of a topic; None when the name server does not know it."""
-    decode, fields = name_server.decode_topic_route, {"topic": topic}
-    code, absent = RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST
-    return await request_or_none(client, endpoint, code, decode, fields, topic, absent)
-
-
 async def all_topics(client: RemotingClient, endpoint: str) -> list[str]:
     """206: every topic the name server knows, system topics too. 5.x may refuse (code 1)."""
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER

@@ -186,7 +186,7 @@ class RemotingClient:
         """
         if code not in self._allowed:
             raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")
-        operation = f"{RequestCode(code).name} {subject}".rstrip()
+        operation = f"{code.name} {subject}".rstrip()
         peer = self._peers.get(endpoint)
         if peer is None:
             pace = Pace(self.in_flight, self._max_requests)

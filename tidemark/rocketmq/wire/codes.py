@@ -1,10 +1,10 @@
-"""Request codes Tidemark may send, and the response codes it reads.
+"""Request codes Tidemark sends, and the response codes it reads.
 
 `RequestCode` *is* the allow-list: the transport sends nothing else. A code belongs here only when
-the request changes nothing in a broker or a client, in any version from 4.9 to 5.5. Three codes are
-missing though they seem to be reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE
-falsifies pull offsets and delivery counts, 355 writes files. Two kinds need a permission of their
-own, see `FORWARDED_TO_CLIENTS` and `LOOKS_UP_MESSAGES`.
+it is sent, and the request changes nothing in a broker or a client, in any version from 4.9 to 5.5.
+Three codes are missing though they seem to be reads: 308 QUERY_CORRECTION_OFFSET deletes offsets,
+11 PULL_MESSAGE falsifies pull offsets and delivery counts, 355 writes files. Two kinds need a
+permission of their own, see `FORWARDED_TO_CLIENTS` and `LOOKS_UP_MESSAGES`.
 """
 
 from enum import IntEnum
@@ -17,14 +17,11 @@ class RequestCode(IntEnum):
     GET_ALL_TOPIC_CONFIG = 21
     GET_BROKER_CONFIG = 26
     GET_BROKER_RUNTIME_INFO = 28
-    SEARCH_OFFSET_BY_TIMESTAMP = 29
     GET_MAX_OFFSET = 30
     GET_MIN_OFFSET = 31
-    GET_EARLIEST_MSG_STORETIME = 32
     VIEW_MESSAGE_BY_ID = 33
     GET_CONSUMER_LIST_BY_GROUP = 38
     GET_ALL_CONSUMER_OFFSET = 43
-    GET_ROUTEINFO_BY_TOPIC = 105
     GET_BROKER_CLUSTER_INFO = 106
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
     GET_TOPIC_STATS_INFO = 202
@@ -32,15 +29,11 @@ class RequestCode(IntEnum):
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
     GET_CONSUME_STATS = 208
     INVOKE_BROKER_TO_GET_CONSUMER_STATUS = 223
-    QUERY_TOPIC_CONSUME_BY_WHO = 300
     QUERY_CONSUME_TIME_SPAN = 303
-    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305
     GET_CONSUMER_RUNNING_INFO = 307
     VIEW_BROKER_STATS_DATA = 315
     QUERY_CONSUME_QUEUE = 321
     GET_ALL_PRODUCER_INFO = 328
-    GET_TOPIC_CONFIG = 351
-    GET_SUBSCRIPTIONGROUP_CONFIG = 352
     GET_ALL_MESSAGE_REQUEST_MODE = 402
     GET_BROKER_LITE_INFO = 200074
     GET_LITE_TOPIC_INFO = 200076

@@ -19,8 +19,7 @@ MAX_HEADER_BYTES = 256 * 1024
 """Longest header accepted. Brokers send less than a kilobyte, and a remark may hold a stack."""
 
 CLIENT_VERSION = 479
-"""`MQVersion` ordinal sent with requests (V5_3_3). It decides only the form of 105 bodies and a
-detail of ACL signatures."""
+"""`MQVersion` ordinal sent with requests (V5_3_3). It decides a detail of ACL signatures."""
 
 JSON, ROCKETMQ = 0, 1
 RESPONSE_FLAG = 1
