@@ -19,12 +19,12 @@ from bench.costs import ROOT, Cost, Side, side
 from bench.soak import print_line
 from orchestration.instance.files import MARK
 
-OWN_LOG = """telemetry: {enabled: false}
+OWN_STORAGE = """telemetry: {enabled: false}
 run_launcher:
   module: tidemark.embedded.launcher
   class: ForkingRunLauncher
 """
-"""A configuration of Dagster with its own event log; without the mark Tidemark leaves it as is."""
+"""A configuration of Dagster with its own storage; without the mark Tidemark leaves it as is."""
 
 FIRST_TICKS = 5
 """Ticks of a new engine that cost more than later ones."""
@@ -43,11 +43,11 @@ def _without_fork_server(measured: Side) -> Iterator[None]:
 
 
 @contextmanager
-def _without_kept_log(measured: Side) -> Iterator[None]:
+def _without_kept_storage(measured: Side) -> Iterator[None]:
     config = measured.home / "dagster" / "dagster.yaml"
     written = config.read_text()
     assert written.startswith(MARK)
-    config.write_text(OWN_LOG)
+    config.write_text(OWN_STORAGE)
     try:
         yield
     finally:
@@ -56,7 +56,7 @@ def _without_kept_log(measured: Side) -> Iterator[None]:
 
 PARTS: dict[str, Callable[[Side], AbstractContextManager[None]]] = {
     "fork server (`fork_server`, `forking`, `launcher`)": _without_fork_server,
-    "event log with kept connections (`event_log`)": _without_kept_log,
+    "Dagster's storage on kept connections (`event_log`, `storage`)": _without_kept_storage,
 }
 
 
@@ -122,7 +122,7 @@ def main() -> None:
             (_show(measured, program=plain), _show(measured, program=heavy))
             for _ in range(options.rounds)
         ]
-        _row("`tidemark show` without pandas (`light_process`), wall", shows)
+        _row("`tidemark show` without pandas (`tidemark.cli.invocation`), wall", shows)
         whole = _tick(measured, minutes)
         measured.tidemark("engine", "down")
         alone = _tick(measured, minutes)
