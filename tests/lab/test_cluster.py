@@ -20,7 +20,7 @@ from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.responses import ConsumerOffsetTable
 from tidemark.rocketmq.names import OffsetKey
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.errors import RemotingError
+from tidemark.rocketmq.wire.codes import RemotingError
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,7 @@ from tidemark.rocketmq.names import OffsetKey
 from tidemark.rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
 from tidemark.rocketmq.snapshot.broker_reading import NEVER_CONSUMES
 from tidemark.rocketmq.snapshot.target import ClusterTarget
-from tidemark.rocketmq.wire.errors import RequestTimeoutError
+from tidemark.rocketmq.wire.codes import RequestTimeoutError
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 AHEAD = timedelta(minutes=5)

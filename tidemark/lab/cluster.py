@@ -27,7 +27,7 @@ from tidemark.lab.processes import Process
 from tidemark.lab.workloads import WORKLOADS, Workload, require_known
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.errors import RemotingError
+from tidemark.rocketmq.wire.codes import RemotingError
 from tidemark.rocketmq.wire.security import PLAIN, Security
 
 BOOT_SECONDS = 240.0

@@ -16,8 +16,7 @@ from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.deep_requests import TimeSpan
-from tidemark.rocketmq.deep.store_times import Pair
-from tidemark.rocketmq.deep.unconsumed import Unconsumed, unconsumed
+from tidemark.rocketmq.deep.store_times import Pair, Unconsumed, unconsumed
 from tidemark.rocketmq.names import OffsetKey
 from tidemark.rocketmq.records import ConsumerOffset, Snapshot
 from tidemark.rocketmq.snapshot.broker_reading import NEVER_CONSUMES, timed_spans

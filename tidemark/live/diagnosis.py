@@ -21,14 +21,14 @@ from tidemark.rocketmq.admin.client_responses import MemberReport
 from tidemark.rocketmq.admin.deep_requests import CLIENT_SECONDS, queue_entries, running_stacks
 from tidemark.rocketmq.admin.messages import Message, stored_message
 from tidemark.rocketmq.deep.client_reports import AT_ONCE, GroupLags
-from tidemark.rocketmq.deep.unconsumed import Unconsumed, unconsumed
+from tidemark.rocketmq.deep.store_times import Unconsumed, unconsumed
 from tidemark.rocketmq.records import Client, Snapshot
 from tidemark.rocketmq.snapshot.online import Online, homes, is_grpc_client
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.stacks import ConsumeStacks
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.errors import RemotingError
+from tidemark.rocketmq.wire.codes import RemotingError
 
 MOST_CLIENTS = 16
 """Members of a group that are requested; one that hangs takes a broker's thread for 10 s."""

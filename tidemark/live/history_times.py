@@ -37,7 +37,7 @@ from tidemark.live.broker_times import (
 )
 from tidemark.model.consumption import DelaySource
 from tidemark.model.snapshots import SnapshotSource
-from tidemark.rocketmq.deep.unconsumed import Unconsumed
+from tidemark.rocketmq.deep.store_times import Unconsumed
 from tidemark.rocketmq.records import Snapshot
 
 ByOurClock = NewType("ByOurClock", Snapshot)

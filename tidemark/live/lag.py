@@ -20,7 +20,7 @@ from tidemark.live.history_times import ByOurClock, clock_errors
 from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import Kind
-from tidemark.rocketmq.deep.unconsumed import Unconsumed
+from tidemark.rocketmq.deep.store_times import Unconsumed
 from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.wire.codes import RequestCode

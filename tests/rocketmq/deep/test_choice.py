@@ -12,9 +12,8 @@ from tidemark.rocketmq.admin.client_responses import RunningInfo
 from tidemark.rocketmq.admin.responses import QueueStats
 from tidemark.rocketmq.deep import offsets
 from tidemark.rocketmq.deep.client_reports import ClientReader
-from tidemark.rocketmq.deep.master_reader import chosen
 from tidemark.rocketmq.deep.statistics import CounterSubjects, StatsReader
-from tidemark.rocketmq.deep.unconsumed import TagReader, unconsumed
+from tidemark.rocketmq.deep.store_times import TagReader, chosen, unconsumed
 from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems

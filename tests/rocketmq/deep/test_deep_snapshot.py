@@ -26,7 +26,7 @@ from tidemark.rocketmq.deep.client_reports import (
 )
 from tidemark.rocketmq.deep.offsets import advance_ends, overtaken_queues
 from tidemark.rocketmq.deep.statistics import CounterSubjects
-from tidemark.rocketmq.deep.unconsumed import filtered_ranges, stratified, unconsumed
+from tidemark.rocketmq.deep.store_times import filtered_ranges, stratified, unconsumed
 from tidemark.rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.wire.pacing import paced

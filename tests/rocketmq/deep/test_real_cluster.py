@@ -11,7 +11,7 @@ import pytest
 
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.collector import collect, collect_snapshot
-from tidemark.rocketmq.deep.unconsumed import unconsumed
+from tidemark.rocketmq.deep.store_times import unconsumed
 from tidemark.rocketmq.records import DEEP
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
 from tidemark.rocketmq.wire.client import RemotingClient

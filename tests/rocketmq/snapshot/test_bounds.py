@@ -219,8 +219,7 @@ def test_nothing_is_decoded_after_the_deadline(scripted):
     from tests.support.wire_servers import next_opaque, respond
     from tidemark.rocketmq.admin.round_trip import request
     from tidemark.rocketmq.wire.client import RemotingClient
-    from tidemark.rocketmq.wire.codes import RequestCode
-    from tidemark.rocketmq.wire.errors import RequestTimeoutError
+    from tidemark.rocketmq.wire.codes import RequestCode, RequestTimeoutError
 
     decoded = []
 

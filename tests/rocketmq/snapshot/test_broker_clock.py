@@ -10,7 +10,7 @@ from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.broker_reading import EVERYWHERE, NEVER_CONSUMES, measured_clock
 from tidemark.rocketmq.snapshot.target import ClusterTarget
-from tidemark.rocketmq.wire.errors import ResponseError
+from tidemark.rocketmq.wire.codes import ResponseError
 
 
 def reporting(monkeypatch, behind: timedelta, pause: float = 0.0):

@@ -18,10 +18,6 @@ from tidemark.rocketmq.wire.codes import (
     FORWARDED_TO_CLIENTS,
     LOOKS_UP_MESSAGES,
     READ_ONLY,
-    RequestCode,
-)
-from tidemark.rocketmq.wire.endpoint import split_endpoint
-from tidemark.rocketmq.wire.errors import (
     BadResponseError,
     ConnectError,
     ConnectionLostError,
@@ -30,9 +26,11 @@ from tidemark.rocketmq.wire.errors import (
     NotRocketMQError,
     RefusedError,
     RemotingError,
+    RequestCode,
     RequestTimeoutError,
     ResponseError,
 )
+from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.rocketmq.wire.frame import MAX_FRAME_BYTES
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO

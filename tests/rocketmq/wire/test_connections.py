@@ -5,8 +5,12 @@ from contextlib import AsyncExitStack
 
 from tests.support.wire_servers import next_opaque, respond
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode
-from tidemark.rocketmq.wire.errors import BudgetError, RemotingError, RequestTimeoutError
+from tidemark.rocketmq.wire.codes import (
+    BudgetError,
+    RemotingError,
+    RequestCode,
+    RequestTimeoutError,
+)
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
 

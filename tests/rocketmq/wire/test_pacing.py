@@ -6,8 +6,7 @@ import json
 import pytest
 
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode
-from tidemark.rocketmq.wire.errors import BudgetError, ResponseError
+from tidemark.rocketmq.wire.codes import BudgetError, RequestCode, ResponseError
 from tidemark.rocketmq.wire.pacing import FIRST_REST, MAX_RETRIES, SLOW_SECONDS, Pace, paced
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO

@@ -19,8 +19,13 @@ from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode
-from tidemark.rocketmq.wire.errors import ConnectError, DeniedError, NotRocketMQError, ResponseError
+from tidemark.rocketmq.wire.codes import (
+    ConnectError,
+    DeniedError,
+    NotRocketMQError,
+    RequestCode,
+    ResponseError,
+)
 from tidemark.rocketmq.wire.security import Credentials, Security, SecurityError, Tls, tls_failure
 
 GOLDEN = Credentials("rocketmq2", "12345678")

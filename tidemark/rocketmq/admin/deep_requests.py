@@ -8,8 +8,7 @@ from tidemark.rocketmq.admin import client_responses
 from tidemark.rocketmq.admin.round_trip import request
 from tidemark.rocketmq.typed_values import instant, integer, object_of, real, small
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
-from tidemark.rocketmq.wire.errors import BadResponseError, ResponseError
+from tidemark.rocketmq.wire.codes import BadResponseError, RequestCode, ResponseCode, ResponseError
 from tidemark.rocketmq.wire.fastjson import loads
 
 WINDOWS = {"minute": "statsMinute", "hour": "statsHour", "day": "statsDay"}

@@ -1,7 +1,7 @@
 """Read-only admin requests with typed responses.
 
 One function per request: ``await topic_stats(client, endpoint, topic)``. Each raises a
-`tidemark.rocketmq.wire.errors.RemotingError`; `BadResponseError` when the body belongs to another
+`tidemark.rocketmq.wire.codes.RemotingError`; `BadResponseError` when the body belongs to another
 request.
 """
 
@@ -13,8 +13,7 @@ from tidemark.rocketmq.admin.broker_reports import decode_broker_config
 from tidemark.rocketmq.admin.round_trip import request, request_offset, request_or_none
 from tidemark.rocketmq.records import Producer
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
-from tidemark.rocketmq.wire.errors import ResponseError
+from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode, ResponseError
 
 # Name server -------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from tidemark.rocketmq.typed_values import integer
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
-from tidemark.rocketmq.wire.errors import BadResponseError, ResponseError
+from tidemark.rocketmq.wire.codes import BadResponseError, RequestCode, ResponseCode, ResponseError
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.typed_values import integer, optional, short_text
 from tidemark.rocketmq.wire.client import RemotingClient
+from tidemark.rocketmq.wire.codes import RemotingError
 from tidemark.rocketmq.wire.endpoint import split_endpoint
-from tidemark.rocketmq.wire.errors import RemotingError
 
 OPERATION = "GET /metrics"
 DEFAULT_PORT = 5557  # `BrokerConfig.metricsPromExporterPort`

@@ -14,8 +14,7 @@ from typing import NamedTuple, Self
 from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.client_responses import MessageQueue, ProcessQueue, RunningInfo
-from tidemark.rocketmq.deep.master_reader import chosen
-from tidemark.rocketmq.deep.unconsumed import Unconsumed
+from tidemark.rocketmq.deep.store_times import Unconsumed, chosen
 from tidemark.rocketmq.names import is_lite_topic
 from tidemark.rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
 from tidemark.rocketmq.snapshot.online import is_grpc_client
@@ -198,7 +197,7 @@ class ClientReader:
         limit: requests at most, to all clients of the cluster.
         addresses: address of the first master, by group and client id. Members that only a proxy
             reports have none.
-        turn: number of the deep snapshot, see `tidemark.rocketmq.deep.master_reader`.
+        turn: number of the deep snapshot, see `chosen`.
         left_out: requests to clients that the limit left out, counted by `read`.
         broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.
         pull_offsets: pull offsets from client caches on any broker, filled by `read`.

@@ -17,7 +17,6 @@ from tidemark.rocketmq.deep.client_reports import (
     popping_groups,
     reporting_groups,
 )
-from tidemark.rocketmq.deep.master_reader import MasterReader
 from tidemark.rocketmq.deep.offsets import (
     ConsumeStatsReader,
     pairs,
@@ -25,8 +24,9 @@ from tidemark.rocketmq.deep.offsets import (
     read_slave_offsets,
 )
 from tidemark.rocketmq.deep.statistics import CounterSubjects, StatsReader
-from tidemark.rocketmq.deep.store_times import StoreTimeReader
-from tidemark.rocketmq.deep.unconsumed import (
+from tidemark.rocketmq.deep.store_times import (
+    MasterReader,
+    StoreTimeReader,
     TagReader,
     Unconsumed,
     filtered_ranges,

@@ -7,7 +7,7 @@ from random import Random
 
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.responses import ConsumerOffsetTable, QueueStats
-from tidemark.rocketmq.deep.master_reader import MasterReader
+from tidemark.rocketmq.deep.store_times import MasterReader
 from tidemark.rocketmq.names import OffsetKey, is_lite_topic, is_system_group
 from tidemark.rocketmq.records import (
     Broker,

@@ -11,7 +11,7 @@ from operator import attrgetter
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin.deep_requests import WINDOWS, Stats
 from tidemark.rocketmq.admin.pop import POP_SINCE
-from tidemark.rocketmq.deep.master_reader import chosen
+from tidemark.rocketmq.deep.store_times import chosen
 from tidemark.rocketmq.names import (
     POP_COUNTERS,
     StatsName,
@@ -122,7 +122,7 @@ class StatsReader:
         limit: requests at most: topics come first, then groups with the largest lag, then
             latencies.
         lags: unconsumed messages by (topic, consumer group).
-        turn: number of the deep snapshot, see `tidemark.rocketmq.deep.master_reader`.
+        turn: number of the deep snapshot, see `chosen`.
         left_out: counters that the limit left out, counted by `read`.
         rows: the counters, filled by `read`.
     """

@@ -43,8 +43,7 @@ from tidemark.rocketmq.names import (
 )
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode
-from tidemark.rocketmq.wire.errors import RemotingError
+from tidemark.rocketmq.wire.codes import RemotingError, RequestCode
 
 NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
 """A group that does not exist, to read the clock. Nothing is stored under the name."""

@@ -14,7 +14,7 @@ from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.snapshot.target import ClusterTarget, Remembered
 from tidemark.rocketmq.typed_values import whole_milliseconds
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.errors import RequestTimeoutError
+from tidemark.rocketmq.wire.codes import RequestTimeoutError
 
 OPERATION = "GET_BROKER_CLUSTER_INFO"
 

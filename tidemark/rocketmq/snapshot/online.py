@@ -12,8 +12,13 @@ from tidemark.rocketmq.records import Client, Problem, Proxy
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode
-from tidemark.rocketmq.wire.errors import BadResponseError, RemotingError, ResponseError
+from tidemark.rocketmq.wire.codes import (
+    BadResponseError,
+    RemotingError,
+    RequestCode,
+    ResponseCode,
+    ResponseError,
+)
 
 Online = dict[str, dict[str, ConsumerConnection]]
 """Responses of brokers to 203, in the brokers' order, by group with a connected client."""

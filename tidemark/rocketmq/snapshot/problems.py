@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from tidemark.rocketmq.records import Problem
-from tidemark.rocketmq.wire.errors import (
+from tidemark.rocketmq.wire.codes import (
     BadResponseError,
     BrokenFrameError,
     BudgetError,

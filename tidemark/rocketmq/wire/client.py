@@ -17,12 +17,6 @@ from tidemark.rocketmq.wire.codes import (
     FORWARDED_TO_CLIENTS,
     LOOKS_UP_MESSAGES,
     READ_ONLY,
-    RequestCode,
-    ResponseCode,
-)
-from tidemark.rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
-from tidemark.rocketmq.wire.endpoint import RESOLVER, first_to_accept, split_endpoint
-from tidemark.rocketmq.wire.errors import (
     BadResponseError,
     BudgetError,
     ConnectError,
@@ -31,10 +25,14 @@ from tidemark.rocketmq.wire.errors import (
     ForbiddenRequest,
     OutsideError,
     RefusedError,
+    RequestCode,
     RequestTimeoutError,
+    ResponseCode,
     ResponseError,
     UnreachableError,
 )
+from tidemark.rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
+from tidemark.rocketmq.wire.endpoint import RESOLVER, first_to_accept, split_endpoint
 from tidemark.rocketmq.wire.frame import Frame, encode_request
 from tidemark.rocketmq.wire.pacing import BUSY, MAX_RETRIES, Allowance, Pace, paced
 from tidemark.rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure
@@ -182,7 +180,7 @@ class RemotingClient:
 
         Raises:
             ForbiddenRequest: the code is not on the read-only list; nothing was sent.
-            RemotingError: one of its subclasses, see `tidemark.rocketmq.wire.errors`.
+            RemotingError: one of its subclasses, see `tidemark.rocketmq.wire.codes`.
         """
         if code not in self._allowed:
             raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidemark.rocketmq.wire.errors import (
+from tidemark.rocketmq.wire.codes import (
     BrokenFrameError,
     BudgetError,
     ConnectionLostError,
