@@ -18,17 +18,15 @@ from tests.support.board_home import CLUSTER
 from tests.support.page_texts import page, plain
 from tidemark.alerting.incidents.actions import acknowledge, resolve
 from tidemark.alerting.recorded_actions import (
+    MOST_AN_HOUR,
+    MOST_KEPT,
+    REFUSALS_KEPT,
     SAME_REQUEST,
     Action,
+    RefusalCounter,
     record,
     record_diagnosis,
     recorded,
-)
-from tidemark.alerting.refused_accesses import (
-    KEPT,
-    MOST_AN_HOUR,
-    MOST_KEPT,
-    RefusalCounter,
     refused,
     united,
 )
@@ -236,7 +234,7 @@ def test_a_flood_of_refusals_fills_nothing(filled: Lake) -> None:
     assert sum(row.requests for row in rows) == 502
     assert {(row.author, row.status) for row in rows} >= {("others", 401), ("others", 403)}
     assert {row.requests for row in rows if row.author == "10.0.0.1"} == {2}
-    old = now - KEPT
+    old = now - REFUSALS_KEPT
     hours = [replace(rows[0], at=now - timedelta(hours=hour)) for hour in range(3000)]
     kept = united([], hours, now)
     assert len(kept) == 24 * 30 and all(row.at > old for row in kept)

@@ -2,8 +2,8 @@
 
 A decision is recorded where it is kept: silences and annotations with who made and who ended them,
 incidents with all actions on them, decisions on quarantined rows in their table. Actions that leave
-nothing else are in `tidemark.alerting.recorded_actions`, accesses that the board refused in
-`tidemark.alerting.refused_accesses`. Here all of them become one list.
+nothing else, and accesses that the board refused, are in `tidemark.alerting.recorded_actions`. Here
+all of them become one list.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,7 @@ from tidemark.alerting.annotations import Annotation, kept_annotations
 from tidemark.alerting.delivery.silences import Silence, silences
 from tidemark.alerting.incidents.actions import action_on
 from tidemark.alerting.incidents.incident import Incident, IncidentAction
-from tidemark.alerting.recorded_actions import Action, recorded
-from tidemark.alerting.refused_accesses import Refusals, refused
+from tidemark.alerting.recorded_actions import Action, Refusals, recorded, refused
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import Window
 from tidemark.lake.schema import (

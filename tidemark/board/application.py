@@ -20,7 +20,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import StreamingResponse
 from starlette.staticfiles import StaticFiles
 
-from tidemark.alerting.refused_accesses import RefusalCounter
+from tidemark.alerting.recorded_actions import RefusalCounter
 from tidemark.board.access import AccessMiddleware, Login, Person
 from tidemark.board.api import clusters, events, groups, incidents, live, people, topics
 from tidemark.board.dependencies import (

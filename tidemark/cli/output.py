@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from tidemark.host.command import here, pasteable
+from tidemark.host.processes import here, pasteable
 from tidemark.lake.bounds import bound_of, marked
 from tidemark.settings.yaml_documents import printable
 

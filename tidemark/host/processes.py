@@ -1,14 +1,17 @@
-"""The identity of a process, so that a reused id is another one, and the Java of the machine.
+"""Processes of this machine: their identity, its Java, and the `tidemark` command in its shells.
 
-The module uses nothing of Tidemark, so that the lab may use it too.
+The identity of a process tells it from another one with a reused id. The module uses nothing of
+Tidemark, so that the lab may use it too.
 """
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -124,3 +127,45 @@ def _home_of(process: psutil.Process, default: str) -> Path | None:
     named += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
     named.append(process.environ().get("TIDEMARK_HOME") or default)
     return Path(process.cwd(), named[0])
+
+
+_NAME = "tidemark"
+_CALL = re.compile(rf"(?<![\w./-]){_NAME} (?=[a-z])")
+
+
+def here() -> str:
+    """Return the command for the shell that this process was started from.
+
+    That is its name where the shell finds it on PATH, else the path as it was typed.
+    """
+    script = Path(sys.argv[0])
+    if script.name != _NAME:
+        script = _script()
+    return _NAME if _is_on_path(script) else shlex.quote(str(script))
+
+
+def elsewhere() -> str:
+    """Return the command for any other shell of this machine.
+
+    A virtual environment is on PATH only in shells that have activated it.
+    """
+    if "VIRTUAL_ENV" not in os.environ and _is_on_path(_script()):
+        return _NAME
+    return shlex.quote(str(_script()))
+
+
+def pasteable(text: str, command: str) -> str:
+    """Return a text with its calls of the command as a shell finds it, by `here` or `elsewhere`."""
+    return _CALL.sub(lambda _: f"{command} ", text)
+
+
+def _is_on_path(script: Path) -> bool:
+    """Return whether the shell finds this command, and not that of another installation."""
+    first = shutil.which(_NAME)
+    with suppress(OSError):
+        return first is not None and Path(first).samefile(script)
+    return False
+
+
+def _script() -> Path:
+    return Path(sys.executable).with_name(_NAME)

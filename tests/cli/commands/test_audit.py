@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from tests.support.commands import output_of
 from tidemark.alerting.annotations import annotate
-from tidemark.alerting.recorded_actions import Action, record
-from tidemark.alerting.refused_accesses import RefusalCounter
+from tidemark.alerting.recorded_actions import Action, RefusalCounter, record
 from tidemark.lake.catalog import Lake
 from tidemark.model.incidents import ActionKind
 

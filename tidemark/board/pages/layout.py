@@ -27,7 +27,7 @@ from tidemark.board.trends import Listed
 from tidemark.board.views.parameters import instant_of, shown
 from tidemark.board.views.view import SeenPoints, Shown
 from tidemark.host import stages
-from tidemark.host.command import elsewhere
+from tidemark.host.processes import elsewhere
 from tidemark.lake.bounds import ALL_MARKS
 from tidemark.lake.tables import TABLES, raw
 from tidemark.model.consumption import IdleReason

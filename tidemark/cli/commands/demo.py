@@ -40,7 +40,7 @@ def demo(
 
     from tidemark.cli.demo import demo as started
     from tidemark.cli.demo import watch
-    from tidemark.host.command import elsewhere
+    from tidemark.host.processes import elsewhere
 
     ui = None if no_ui else port
     running = started(invocation().settings, version, ui, board_port, _print_line)
