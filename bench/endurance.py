@@ -23,7 +23,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from bench.soak import TIDEMARK, print_line
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.landing import landed
@@ -115,15 +115,15 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
         seconds = chance.uniform(*FAULT_SECONDS)
         start = datetime.now(UTC)
         if kind == "killed":
-            faults.kill(cluster, broker)
+            lab_cluster.kill(cluster, broker)
             time.sleep(seconds)
-            faults.restart(cluster, broker)
+            lab_cluster.restart(cluster, broker)
         elif kind == "stopped":
-            faults.stop(cluster, broker)
+            lab_cluster.stop(cluster, broker)
             time.sleep(seconds)
-            faults.resume(cluster, broker)
+            lab_cluster.resume(cluster, broker)
         else:
-            faults.restart(cluster, broker)
+            lab_cluster.restart(cluster, broker)
         struck.append(Fault(kind=kind, broker=broker, start=start, end=datetime.now(UTC)))
         print_line(f"{broker} {kind} for {(struck[-1].end - start).total_seconds():.1f} s")
     return struck

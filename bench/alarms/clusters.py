@@ -11,7 +11,7 @@ from bench.alarms import members
 from bench.alarms.consumers import HEALTHY, Consumer
 from bench.alarms.faults import FAULTS, Fault
 from bench.soak import print_line
-from tidemark.lab import faults as node_faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.clients import GrpcClients, Program, RemotingClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
@@ -192,7 +192,7 @@ class HealthyLife:
             process.leave()
 
     def _restart_broker(self) -> None:
-        node_faults.restart(self._lab.cluster, BROKER, graceful_seconds=GRACEFUL_SECONDS)
+        lab_cluster.restart(self._lab.cluster, BROKER, graceful_seconds=GRACEFUL_SECONDS)
 
     def _crash(self) -> None:
         crashed = self._processes[: 2 if self._lab.grpc_producers else 1]

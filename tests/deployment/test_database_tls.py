@@ -9,7 +9,7 @@ from tests.support.cluster_history import computed, put
 from tests.support.homes import run
 from tests.support.servers import postgresql_server
 from tidemark.host.leases import RUN
-from tidemark.lab.security import write_certificates
+from tidemark.lab.config import write_certificates
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.settings.home import Home

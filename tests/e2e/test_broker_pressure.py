@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import chosen_version
 from tidemark.collection.memory import Memory
 from tidemark.host.state import FileState
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.clients import RemotingClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import LabError, free_port_base
@@ -125,9 +125,9 @@ def test_a_slave_that_follows_is_behind_by_little(tmp_path) -> None:
         with RemotingClients(cluster, "shop") as clients:
             clients.topic(TOPIC)
             clients.send(TOPIC, 10)
-            faults.stop(cluster, "broker-a-slave")
+            lab_cluster.stop(cluster, "broker-a-slave")
             clients.send(TOPIC, 100, 1_000)
-            faults.resume(cluster, "broker-a-slave")
+            lab_cluster.resume(cluster, "broker-a-slave")
         end = time.monotonic() + SECONDS
         behind = None
         while behind != 0 and time.monotonic() < end:
@@ -151,7 +151,7 @@ def test_sends_wait_behind_one_that_waits_for_a_slave(tmp_path) -> None:
                 clients.topic(TOPIC)
                 clients.send(TOPIC, 10)
                 clients.configure_brokers("brokerRole", "SYNC_MASTER")
-                faults.stop(cluster, "broker-a-slave")
+                lab_cluster.stop(cluster, "broker-a-slave")
                 clients.flood(TOPIC, 200)
                 end = time.monotonic() + SECONDS
                 longest = 0
@@ -161,4 +161,4 @@ def test_sends_wait_behind_one_that_waits_for_a_slave(tmp_path) -> None:
                         longest = max(longest, row.send_wait_ms or 0)
             assert longest >= 100, "no snapshot saw a send that waited for 100 ms"
         finally:
-            faults.resume(cluster, "broker-a-slave")
+            lab_cluster.resume(cluster, "broker-a-slave")

@@ -9,7 +9,7 @@ from tests.conftest import boot
 from tests.support.homes import newest_check, run
 from tests.support.offset_requests import offsets_one_by_one
 from tidemark.cli.output import to_json
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.workloads import GROUPS
 from tidemark.lake.catalog import Lake
 from tidemark.lake.landing import land, landed
@@ -229,12 +229,12 @@ def be_seen(home, cluster):
 @pytest.mark.faults
 def test_a_killed_broker_is_unreachable_until_it_is_back(home, cluster):
     be_seen(home, cluster)
-    faults.kill(cluster, "broker-b")
+    lab_cluster.kill(cluster, "broker-b")
     try:
         check_unreachable(home, cluster, SHARED, tick(home, cluster, SHARED))
         _lag_remembers_it(home, cluster)
     finally:
-        faults.restart(cluster, "broker-b")
+        lab_cluster.restart(cluster, "broker-b")
     assert tick(home, cluster, SHARED).returncode == 0
     _, (header,) = newest(home, SHARED, "raw.snapshots")
     assert header["status"] == "COMPLETE"
@@ -257,9 +257,9 @@ def _lag_remembers_it(home, cluster):
 @pytest.mark.faults
 def test_a_hanging_broker_is_unreachable(home, cluster):
     be_seen(home, cluster)
-    faults.stop(cluster, "broker-b")
+    lab_cluster.stop(cluster, "broker-b")
     try:
         done = tick(home, cluster, SHARED)
     finally:
-        faults.resume(cluster, "broker-b")
+        lab_cluster.resume(cluster, "broker-b")
     check_unreachable(home, cluster, SHARED, done)

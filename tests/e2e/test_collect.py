@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.support.homes import TIDEMARK, environment
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lake.landing import landed
 from tidemark.lake.loading import read_landed
 from tidemark.settings.home import Home
@@ -44,11 +44,11 @@ def lines_until(process, status):
 def test_it_goes_on_while_a_broker_is_unreachable(collecting, cluster):
     process, home = collecting
     printed = lines_until(process, "COMPLETE")
-    faults.stop(cluster, "broker-b")
+    lab_cluster.stop(cluster, "broker-b")
     try:
         printed += lines_until(process, "PARTIAL")
     finally:
-        faults.resume(cluster, "broker-b")
+        lab_cluster.resume(cluster, "broker-b")
     printed += lines_until(process, "COMPLETE")
     os.kill(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=30)

@@ -16,7 +16,7 @@ import pytest
 
 from spark.progress.events import BEYOND_END, OTHER_MASTER
 from tests.conftest import chosen_version
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.landing import land
@@ -93,7 +93,7 @@ def failover(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Fa
         before = _until(snapshot, lambda value: len(commits(value)) > 8)
         old = master(before)
         taken[:] = [before]
-        faults.kill(cluster, "broker-a")
+        lab_cluster.kill(cluster, "broker-a")
         _until(snapshot, lambda value: master(value) not in (None, old))
         snapshot()
         _until(snapshot, lambda value: len(commits(value)) > 8)

@@ -16,7 +16,7 @@ from expectations.adapter import validate
 from expectations.audit_suites import AUDIT_ONLY
 from expectations.declarations import LAG_OF_OFFSETS
 from tests.conftest import chosen_version
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.clients import GrpcClients
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
@@ -201,7 +201,7 @@ def observe(cluster: LabCluster, clients: GrpcClients, value: Seen, home) -> Non
         time.sleep(2)
     value.unasked = collect_snapshot(ClusterTarget(name_servers=(cluster.namesrv,), name=UNASKED))
     land(home, value.unasked)
-    faults.kill(cluster, "proxy")
+    lab_cluster.kill(cluster, "proxy")
     value.stopped = collect_snapshot(target)
 
 

@@ -13,8 +13,8 @@ import yaml
 from tests.conftest import chosen_version
 from tests.support.homes import run
 from tidemark.lab.cluster import LabCluster, registered_brokers
+from tidemark.lab.config import ACCOUNT
 from tidemark.lab.layout import free_port_base
-from tidemark.lab.security import ACCOUNT
 from tidemark.lake.landing import landed
 from tidemark.lake.loading import read_landed
 from tidemark.rocketmq.admin import requests as admin

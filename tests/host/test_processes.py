@@ -1,4 +1,4 @@
-"""A process is known by id and start whatever the clock does, and the command is one that shells have."""
+"""A process is known by id and start, and the command to paste is one that the shell there finds."""
 
 import os
 import subprocess

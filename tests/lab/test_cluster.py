@@ -12,7 +12,8 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from tidemark.lab import faults, layout
+from tidemark.lab import cluster as lab_cluster
+from tidemark.lab import layout
 from tidemark.lab.cluster import WORKLOAD, LabCluster, registered_brokers, unreachable_addresses
 from tidemark.lab.layout import LabError
 from tidemark.lab.workloads import GROUPS, TOPICS
@@ -121,12 +122,12 @@ def test_a_killed_broker_comes_back_with_its_store(booted: LabCluster):
     assert eventually(
         lambda: written_down.exists() and '"lab_two@g-two"' in written_down.read_text()
     )
-    faults.kill(booted, "broker-b")
+    lab_cluster.kill(booted, "broker-b")
     assert booted.pid("broker-b") is None
     assert eventually(lambda: registered_brokers(booted.namesrv) == {("broker-a", 0)})
     with pytest.raises(LabError, match="broker-b does not run"):
-        faults.kill(booted, "broker-b")
-    faults.restart(booted, "broker-b")
+        lab_cluster.kill(booted, "broker-b")
+    lab_cluster.restart(booted, "broker-b")
     assert booted.pid("broker-b") not in (None, before)
     assert ("broker-b", 0) in (registered_brokers(booted.namesrv) or set())
     assert committed(booted, "broker-b").offsets.keys() >= {OffsetKey("lab_two", "g-two")}
@@ -134,9 +135,9 @@ def test_a_killed_broker_comes_back_with_its_store(booted: LabCluster):
 
 def test_a_stopped_broker_is_unreachable_until_it_goes_on(booted: LabCluster):
     address = booted.node("broker-b").address
-    faults.stop(booted, "broker-b")
+    lab_cluster.stop(booted, "broker-b")
     assert unreachable_addresses([address]) == [address]
-    faults.resume(booted, "broker-b")
+    lab_cluster.resume(booted, "broker-b")
     assert eventually(lambda: unreachable_addresses([address]) == [])
 
 

@@ -1,15 +1,20 @@
-"""A RocketMQ cluster on this machine: start, later access, and stop.
+"""A RocketMQ cluster on this machine: start, later access, stop, and faults of its nodes.
 
 All of its state is in one folder, its *home*: ``lab.json`` (ids and start times of running
 processes, written before the next one starts), ``nodes/<name>/`` (configuration, store, logs) and
 ``workload/``. A `LabCluster` is only a handle on that folder, so every process that opens the
 folder sees the same cluster.
+
+A fault kills, stops, resumes or restarts a node, which is named ``namesrv``, ``broker-a``,
+``broker-a-slave`` and so on. It raises `LabError` in one line when there is no such node or it is
+not in the state the fault needs.
 """
 
 import asyncio
 import logging
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +26,6 @@ from filelock import FileLock
 
 from tidemark.lab import config as node_config
 from tidemark.lab import jars, layout, processes
-from tidemark.lab import security as lab_security
 from tidemark.lab.layout import LabError, Node, State, StateFile
 from tidemark.lab.processes import Process
 from tidemark.lab.workloads import WORKLOADS, Workload, require_known
@@ -121,8 +125,8 @@ class LabCluster:
             cluster._state.write(State(version=version, nodes=nodes, secure=secure))
             extra = config or {}
             if secure:
-                lab_security.write_certificates(cluster.folder_of_certificates)
-                extra = {**lab_security.broker_properties(version), **extra}
+                node_config.write_certificates(cluster.folder_of_certificates)
+                extra = {**node_config.broker_properties(version), **extra}
             try:
                 cluster._boot(nodes, extra, files or {}, report)
             except BaseException:
@@ -179,7 +183,7 @@ class LabCluster:
         """Account and certificates for clients of a secure lab; `PLAIN` for any other lab."""
         if not self._state.read().secure:
             return PLAIN
-        return lab_security.security(self.folder_of_certificates)
+        return node_config.security(self.folder_of_certificates)
 
     @property
     def brokers(self) -> list[Broker]:
@@ -377,7 +381,7 @@ class LabCluster:
         folder = self.folder(node.name)
         java_path = jars.find("java")
         secure = self._state.read().secure
-        options = lab_security.java_options(self.folder_of_certificates) if secure else []
+        options = node_config.java_options(self.folder_of_certificates) if secure else []
         if node.grpc_port is not None:
             path = jars.fetch_proxy(self.version)
         elif node.broker is not None:
@@ -481,3 +485,48 @@ def unreachable_addresses(brokers: list[str], security: Security = PLAIN) -> lis
     responses = asyncio.run(request())
     pairs = zip(brokers, responses, strict=True)
     return [broker for broker, response in pairs if isinstance(response, RemotingError)]
+
+
+def kill(cluster: LabCluster, node: str) -> None:
+    """Kill a node by SIGKILL; its process has ended on return, its store stays as it was."""
+    processes.stop([_running(cluster, node)], graceful_seconds=0)
+
+
+def stop(cluster: LabCluster, node: str) -> None:
+    """Stop a node by SIGSTOP: its ports stay open, but it no longer responds."""
+    if not _running(cluster, node).freeze():
+        raise LabError(f"{node} does not stop: end it with: tidemark lab kill {node}")
+
+
+def resume(cluster: LabCluster, node: str) -> None:
+    """Resume a node after `stop`, by SIGCONT."""
+    _running(cluster, node).send(signal.SIGCONT)
+
+
+def restart(
+    cluster: LabCluster, node: str, seconds: float = BOOT_SECONDS, graceful_seconds: float = 0
+) -> None:
+    """Start a node again on its store; one that still runs is ended first.
+
+    Return when a broker is registered and responds again. After a restart of the name server
+    brokers register within 30 s, for which this waits as well.
+
+    Args:
+        cluster: the cluster of the node.
+        node: its name.
+        seconds: how long the start may take.
+        graceful_seconds: how long it may flush and unregister before it is killed.
+    """
+    cluster.node(node)
+    process = cluster.process(node)
+    if process:
+        processes.stop([process], graceful_seconds)
+    cluster.start(node, seconds)
+
+
+def _running(cluster: LabCluster, node: str) -> Process:
+    cluster.node(node)
+    process = cluster.process(node)
+    if process is None or process.find() is None:
+        raise LabError(f"{node} does not run: start it with: tidemark lab restart {node}")
+    return process

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.support.offset_requests import offsets_one_by_one
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.rocketmq.collector import collect_snapshot
@@ -68,11 +68,11 @@ def test_a_hanging_slave_changes_no_offset(served):
     served.stop_producers()
     time.sleep(8)  # clients commit every 5 s
     before = offsets(collect_snapshot(ClusterTarget(name_servers=(served.namesrv,))))
-    faults.stop(served, "broker-a-slave")
+    lab_cluster.stop(served, "broker-a-slave")
     try:
         taken = collect_snapshot(ClusterTarget(name_servers=(served.namesrv,)))
     finally:
-        faults.resume(served, "broker-a-slave")
+        lab_cluster.resume(served, "broker-a-slave")
     assert offsets(taken) == before == offsets_one_by_one(served, before)
     assert len(before) > 8
     addresses = {node.name: node.address for node in served.nodes if node.broker == "broker-a"}

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from tidemark.lab import faults, processes
+from tidemark.lab import cluster as lab_cluster
+from tidemark.lab import processes
 from tidemark.lake.tables import TABLES as DECLARED
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
@@ -137,7 +138,7 @@ def test_a_stopped_and_a_killed_broker(idle):
             assert left.checkpoint_index_at is None
             assert left.index_whole is (True if graceful_seconds else None)
         finally:
-            faults.restart(idle, "broker-b")
+            lab_cluster.restart(idle, "broker-b")
 
 
 def test_store_times_against_the_broker(idle):

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import pull_source_of
-from tidemark.lab import faults
+from tidemark.lab import cluster as lab_cluster
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect, collect_snapshot
 from tidemark.rocketmq.names import is_system_group
@@ -247,11 +247,11 @@ def test_broadcast_progress_is_the_brokers_shadow_or_nothing(cluster, target):
 @pytest.mark.faults
 def test_a_stopped_broker_affects_its_rows_only(cluster, target):
     stopped = cluster.brokers[-1]
-    faults.stop(cluster, stopped.name)
+    lab_cluster.stop(cluster, stopped.name)
     try:
         snapshot = collect_snapshot(target)
     finally:
-        faults.resume(cluster, stopped.name)
+        lab_cluster.resume(cluster, stopped.name)
     assert snapshot.status == ("FAILED" if len(cluster.brokers) == 1 else "PARTIAL")
     assert snapshot.brokers_answered == snapshot.brokers_expected - 1
     (problem,) = snapshot.problems

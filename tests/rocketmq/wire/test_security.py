@@ -14,7 +14,7 @@ import ssl
 
 import pytest
 
-from tidemark.lab import security as lab_security
+from tidemark.lab import config as node_config
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
@@ -171,7 +171,7 @@ def test_another_system_error_is_no_denial(scripted):
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
-    lab_security.write_certificates(folder)
+    node_config.write_certificates(folder)
     return folder
 
 

@@ -10,7 +10,8 @@ import typer
 
 from tidemark.cli.invocation import invocation
 from tidemark.cli.output import echo
-from tidemark.lab import faults, jars, layout
+from tidemark.lab import cluster as lab_cluster
+from tidemark.lab import jars, layout
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import LabError
 from tidemark.lab.workloads import require_known
@@ -110,25 +111,25 @@ def down(
 def kill(node: NodeName, home: LabHome) -> None:
     """Kill -9 a broker."""
     with _one_line():
-        faults.kill(LabCluster.load(home), node)
+        lab_cluster.kill(LabCluster.load(home), node)
 
 
 @app.command()
 def stop(node: NodeName, home: LabHome) -> None:
     """SIGSTOP a broker: its ports stay open, nobody responds."""
     with _one_line():
-        faults.stop(LabCluster.load(home), node)
+        lab_cluster.stop(LabCluster.load(home), node)
 
 
 @app.command()
 def resume(node: NodeName, home: LabHome) -> None:
     """Let a stopped broker go on."""
     with _one_line():
-        faults.resume(LabCluster.load(home), node)
+        lab_cluster.resume(LabCluster.load(home), node)
 
 
 @app.command()
 def restart(node: NodeName, home: LabHome) -> None:
     """Start a broker again on its store; returns when it is registered."""
     with _one_line():
-        faults.restart(LabCluster.load(home), node)
+        lab_cluster.restart(LabCluster.load(home), node)
