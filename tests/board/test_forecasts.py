@@ -17,7 +17,7 @@ from tests.support.lake_copies import copied
 from tests.support.page_texts import page, plain
 from tidemark.board.application import application
 from tidemark.board.store import Store
-from tidemark.cli.commands.forecast import HAPPENS, REASONS
+from tidemark.cli.commands.plan import HAPPENS, REASONS
 from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import raw
 from tidemark.model.forecasts import ForecastKind, NoForecast

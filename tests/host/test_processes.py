@@ -1,4 +1,4 @@
-"""A process is known by id and start, and the command to paste is one that the shell there finds."""
+"""A process is known by id and start; the command to paste is one that the shell there finds."""
 
 import os
 import subprocess

@@ -52,6 +52,9 @@ SHARED = {
     "objectives": "report",
     "audit": "incidents",
     "webserver": "dev",
+    "snapshot": "collect",
+    "config": "doctor",
+    "forecast": "plan",
 }
 """Modules of commands that have none of their own name. The app of `restore` is `restore_app` of
 its module."""

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.support.commands import output_of
-from tidemark.cli.commands.config import setting_rows
+from tidemark.cli.commands.doctor import setting_rows
 from tidemark.settings.environment import Settings, variable_of
 from tidemark.settings.home import Home
 

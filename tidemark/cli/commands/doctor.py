@@ -1,4 +1,4 @@
-"""`tidemark doctor`: checks of the machine, the settings, the backends and the brokers."""
+"""`tidemark doctor` and `config`: checks of the machine, settings and brokers; every setting."""
 
 import asyncio
 import logging
@@ -7,17 +7,19 @@ import socket
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tidemark.cli.checks import Check
 from tidemark.cli.invocation import CommandError, MistakesError, NamesrvOption, invocation
-from tidemark.cli.snapshot_command import clusters, problem_lines, target_of
+from tidemark.cli.output import Format, print_rows, to_json
 from tidemark.model.snapshots import SnapshotStatus
-from tidemark.rocketmq.collector import collect
-from tidemark.rocketmq.records import Snapshot
-from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.settings.basics import SettingsError
+
+if TYPE_CHECKING:
+    from tidemark.rocketmq.records import Snapshot
+    from tidemark.rocketmq.snapshot.target import ClusterTarget
+    from tidemark.settings.environment import Settings
 
 app = typer.Typer()
 
@@ -35,6 +37,8 @@ def doctor(namesrv: NamesrvOption = "") -> None:
 
     Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
     """
+    from tidemark.cli.checks import Check
+
     _mute_libraries()
     first = [
         Check(name="python", run=_python),
@@ -254,6 +258,7 @@ def _owners() -> str:
 
 
 def _brokers(namesrv: str) -> str:
+    from tidemark.cli.snapshot_command import clusters, problem_lines, target_of
     from tidemark.settings.clusters import clusters_file
 
     home = invocation().home
@@ -278,8 +283,10 @@ def _brokers(namesrv: str) -> str:
     return "; ".join(_seen(snapshot) for snapshot in snapshots)
 
 
-def _side_by_side(targets: Sequence[ClusterTarget]) -> list[Snapshot]:
+def _side_by_side(targets: "Sequence[ClusterTarget]") -> "list[Snapshot]":
     """Take a snapshot of each cluster; one that does not respond delays no other."""
+    from tidemark.rocketmq.collector import collect
+
     snapshots: list[Snapshot] = []
 
     async def take_all() -> None:
@@ -289,9 +296,75 @@ def _side_by_side(targets: Sequence[ClusterTarget]) -> list[Snapshot]:
     return snapshots
 
 
-def _seen(snapshot: Snapshot) -> str:
+def _seen(snapshot: "Snapshot") -> str:
     versions = sorted({row.version or "?" for row in snapshot.brokers})
     return (
         f"{snapshot.cluster}: {snapshot.brokers_answered} of {snapshot.brokers_expected} answered "
         f"in {snapshot.duration_ms} ms, {', '.join(versions)}, {snapshot.transport}"
     )
+
+
+config_app = typer.Typer()
+
+SETTING_COLUMNS = ("name", "value", "source", "unit", "description")
+
+HOME_FILES = {
+    **{
+        name: f"{name}.yaml"
+        for name in ("clusters", "health", "quality", "capacity", "objectives", "owners")
+    },
+    "expectations": "expectations",
+}
+"""Fields of `Settings` that name a file or folder, and that of the home that counts without."""
+
+MASK = "***"
+
+
+@config_app.command()
+def config(format: Format = Format.table) -> None:
+    """Print each setting: value, source (environment, home file, default), unit, description."""
+    rows = setting_rows(invocation().settings)
+    if format is Format.json:
+        typer.echo(to_json(rows))
+    else:
+        print_rows(rows, SETTING_COLUMNS, nothing="There is no setting.")
+
+
+def setting_rows(settings: "Settings") -> list[dict[str, Any]]:
+    """Return a row per setting; the value of a secret is masked."""
+    from pydantic import SecretStr
+
+    from tidemark.settings.environment import variable_of
+
+    rows = []
+    for name, field in type(settings).model_fields.items():
+        value, source = getattr(settings, name), "default"
+        if name in settings.model_fields_set:
+            source = "environment"
+        elif name in HOME_FILES and (settings.home.path / HOME_FILES[name]).exists():
+            value, source = str(settings.home.path / HOME_FILES[name]), "home file"
+        is_secret = isinstance(value, SecretStr)
+        if isinstance(value, SecretStr):
+            value = MASK if value.get_secret_value() else None
+        extra = field.json_schema_extra
+        rows.append(
+            {
+                "name": variable_of(name),
+                "value": _shown(value),
+                "source": source,
+                "unit": (extra.get("unit") or None) if isinstance(extra, dict) else None,
+                "secret": is_secret,
+                "description": field.description,
+            }
+        )
+    return rows
+
+
+def _shown(value: Any) -> Any:
+    from tidemark.settings.home import Home
+
+    if isinstance(value, Home):
+        return str(value.path)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return None if value == "" else value
