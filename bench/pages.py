@@ -27,8 +27,7 @@ from bench import report
 from bench.made_up import CLUSTER, MadeUp, now
 from bench.soak import TIDEMARK
 from tidemark.board.data_files import DataFiles
-from tidemark.board.group_history import GroupCopies
-from tidemark.board.health_changes import ChangeCopies
+from tidemark.board.group_history import ChangeCopies, GroupCopies
 from tidemark.board.store import Store
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.catalog import Lake

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.board_home import CLUSTER, group, rows_of
 from tests.support.lake_copies import copied
-from tidemark.board.health_changes import HealthChanges
+from tidemark.board.group_history import HealthChanges
 from tidemark.board.store import Store
 from tidemark.board.trends import read_trends
 from tidemark.lake.catalog import Lake

@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 
 from tidemark.board import copies
 from tidemark.board.data_files import DataFiles
-from tidemark.board.group_history import GroupCopies, GroupHistory
-from tidemark.board.health_changes import ChangeCopies
+from tidemark.board.group_history import ChangeCopies, GroupCopies, GroupHistory
 from tidemark.board.newest import Newest, read_newest
 from tidemark.board.past import History, PastRows, Shown
 from tidemark.board.trends import Listed, Points, Trends, read_points, read_trends

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board.data_files import DataFiles, one_thread
-from tidemark.board.health_changes import CHANGES, SCHEMA, HealthChanges
+from tidemark.board.group_history import CHANGES, CHANGES_SCHEMA, HealthChanges
 from tidemark.board.newest import clusters_at
 from tidemark.board.past import files_of, path_of
 from tidemark.lake.bounds import bound_of, columns_with_marks
@@ -123,7 +123,11 @@ def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Tre
             "CREATE TEMP VIEW states AS "
             "SELECT * FROM read WHERE observed_at >= getvariable('since')"
         )
-        rows = session.sql(f"{CHANGES} ORDER BY observed_at DESC").to_arrow_table().cast(SCHEMA)
+        rows = (
+            session.sql(f"{CHANGES} ORDER BY observed_at DESC")
+            .to_arrow_table()
+            .cast(CHANGES_SCHEMA)
+        )
     changes = HealthChanges(window=since, rows=rows)
     return Trends(points=points.points, places=points.places, changes=changes)
 

@@ -14,9 +14,9 @@ from tests.support.notified_incidents import (
     minute,
     notification,
 )
-from tidemark.alerting.delivery.channel_routes import ChannelRoute
 from tidemark.alerting.delivery.channels import LogChannel
 from tidemark.alerting.delivery.notification_log import Entry, NotificationLog, OpenNotifications
+from tidemark.alerting.delivery.receivers import ChannelRoute
 from tidemark.alerting.delivery.stages import (
     LONGEST_RETRY_PAUSE,
     Candidate,

@@ -15,7 +15,6 @@ from time import monotonic
 
 from msgspec.structs import replace as replaced
 
-from tidemark.alerting.delivery.channel_routes import FirstNotifications, routes_of
 from tidemark.alerting.delivery.channels import Channel, ChannelError
 from tidemark.alerting.delivery.messages import Notification, page_of, severity_order
 from tidemark.alerting.delivery.notification_log import (
@@ -28,6 +27,7 @@ from tidemark.alerting.delivery.notification_log import (
     read_marks,
     write_marks,
 )
+from tidemark.alerting.delivery.receivers import FirstNotifications, routes_of
 from tidemark.alerting.delivery.silences import Mute
 from tidemark.alerting.delivery.stages import (
     LATE_AFTER,

@@ -17,11 +17,11 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace as replaced
 
-from tidemark.alerting.delivery.channel_routes import ChannelRoute, Group
 from tidemark.alerting.delivery.channels import Channel
 from tidemark.alerting.delivery.messages import Notification
 from tidemark.alerting.delivery.notification_log import Entry, Key
 from tidemark.alerting.delivery.pagers import no_page_for
+from tidemark.alerting.delivery.receivers import ChannelRoute, Group
 from tidemark.alerting.delivery.silences import Mute
 from tidemark.alerting.incidents.incident import Incident, Transition
 from tidemark.alerting.rules.routing import Node

@@ -33,7 +33,7 @@ from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.recorded_actions import Action, record_diagnosis
 from tidemark.board import group_history
 from tidemark.board.access import Person
-from tidemark.board.health_changes import HealthChanges
+from tidemark.board.group_history import HealthChanges
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
 from tidemark.board.responses import ProblemError
