@@ -31,14 +31,13 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.recovery import recover
 from tidemark.lake.upgrading import upgrade
 from tidemark.rocketmq.records import Snapshot
-from tidemark.settings import health, machines, objectives, owners
+from tidemark.settings import health, objectives, owners
 from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import configured
 from tidemark.settings.health import Override
 from tidemark.settings.home import Home
-from tidemark.settings.machines import Machine, MachineOverride, Sizing
 from tidemark.settings.objectives import Objective
-from tidemark.settings.owners import Owners
+from tidemark.settings.owners import Machine, MachineOverride, Owners, Sizing, read_machines
 from tidemark.settings.sections import DEFAULT_HISTORY, RUN_MINUTES, HistorySettings
 
 GRACE_SECONDS = 20.0
@@ -340,7 +339,7 @@ class ClientMachineResource(dg.ConfigurableResource):
 
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
         """Return the machines of single groups that the file now contains, and its mistakes."""
-        return machines.read(Path(self.path), required=self.required)
+        return read_machines(Path(self.path), required=self.required)
 
 
 class ObjectivesResource(dg.ConfigurableResource):

@@ -39,7 +39,7 @@ from spark.tuning import inside
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress
 from tidemark.model.health import Health
-from tidemark.settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
+from tidemark.settings.owners import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 
 PEAK = timedelta(days=7)
 """Time in which the largest rate of production is searched: inputs need ``progress.peaks`` of this

@@ -8,7 +8,7 @@ import pytest
 from tests.support.cluster_history import BROKERS, Minute, snapshot
 from tidemark.collection.memory import Memory
 from tidemark.host.state import FileState, KeptState
-from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from tidemark.rocketmq.admin.responses import BrokerGroup, ClusterInfo
 from tidemark.rocketmq.records import Broker
 from tidemark.rocketmq.snapshot.discovery import expected_readings
 from tidemark.rocketmq.snapshot.problems import Problems

@@ -21,7 +21,7 @@ from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 from tests.support.prometheus import installed
 from tidemark.alerting.rules.files import read_rule_set
 from tidemark.board.access import OPEN_PATHS
-from tidemark.settings import health, machines, objectives, owners
+from tidemark.settings import health, objectives, owners
 from tidemark.settings.clusters import (
     AclSettings,
     ClusterSettings,
@@ -29,6 +29,7 @@ from tidemark.settings.clusters import (
     TlsSettings,
     load_clusters,
 )
+from tidemark.settings.owners import read_machines
 from tidemark.settings.secrets import PURPOSES, Process, purposes_of
 
 CHART = DEPLOY / "helm" / "tidemark"
@@ -498,7 +499,7 @@ def test_every_file_of_settings_can_be_read(tmp_path, monkeypatch):
     read = {
         "health": health.read,
         "quality": tolerances.read,
-        "capacity": machines.read,
+        "capacity": read_machines,
         "objectives": objectives.read,
         "owners": owners.read,
     }

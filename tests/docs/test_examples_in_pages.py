@@ -11,9 +11,10 @@ import yaml
 from expectations import brought_suites, tolerances
 from orchestration.mounting import TidemarkComponent
 from tidemark.alerting.rules.files import load_rules
-from tidemark.settings import health, machines, objectives, owners
+from tidemark.settings import health, objectives, owners
 from tidemark.settings.clusters import AclSettings, ClusterSettings, TlsSettings, load_clusters
 from tidemark.settings.environment import Settings
+from tidemark.settings.owners import read_machines
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +53,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "inhibit": load_rules,
     "receivers": load_rules,
     "health": mistakes_of_entries(health.read),
-    "capacity": mistakes_of_entries(machines.read),
+    "capacity": mistakes_of_entries(read_machines),
     "quality": mistakes_of_entries(tolerances.read),
     "objectives": mistakes_of_entries(objectives.read),
     "owners": mistakes_of_entries(owners.read),

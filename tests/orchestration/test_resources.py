@@ -13,7 +13,7 @@ from orchestration.resources import resources
 from tidemark.settings.basics import SettingsError
 from tidemark.settings.environment import Settings
 from tidemark.settings.home import Home
-from tidemark.settings.machines import Machine
+from tidemark.settings.owners import Machine
 
 
 def made(settings: Settings, name: str):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from tidemark.rocketmq.admin.responses import BrokerGroup, ClusterInfo
 from tidemark.rocketmq.collector import collect, collect_snapshot
 from tidemark.rocketmq.snapshot import discovery
 from tidemark.rocketmq.snapshot.discovery import expected_readings

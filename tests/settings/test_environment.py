@@ -12,7 +12,7 @@ from orchestration.resources import resources
 from tidemark.settings import environment
 from tidemark.settings.basics import NAMES, OLD_NAMES, BasicSettings, SettingsError, warnings_of
 from tidemark.settings.environment import Settings, variable_of
-from tidemark.settings.machines import Sizing
+from tidemark.settings.owners import Sizing
 
 
 @pytest.fixture(autouse=True)

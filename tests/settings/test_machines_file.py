@@ -3,18 +3,18 @@
 import pytest
 
 from tidemark.settings.environment import Settings
-from tidemark.settings.machines import Machine, read
+from tidemark.settings.owners import Machine, read_machines
 
 
 def test_without_a_file_all_groups_share_a_machine(tmp_path):
-    assert read(tmp_path / "capacity.yaml") == ([], [])
+    assert read_machines(tmp_path / "capacity.yaml") == ([], [])
 
 
 def test_a_named_file_has_to_exist(tmp_path, monkeypatch):
     missing = tmp_path / "missing.yaml"
     monkeypatch.setenv("TIDEMARK_CAPACITY", str(missing))
     file = Settings.read().capacity_file
-    _, mistakes = read(file.path, required=file.required)
+    _, mistakes = read_machines(file.path, required=file.required)
     assert mistakes == [f"{missing}: cannot be read: No such file or directory"]
 
 
@@ -28,7 +28,7 @@ def test_entries_state_cores_and_computing_time(tmp_path):
         "- match: {}\n"
         "  compute_ms: 5\n"
     )
-    (batch, others), mistakes = read(file)
+    (batch, others), mistakes = read_machines(file)
     assert mistakes == []
     assert batch.match["consumer_group"] == ("batch-*",)
     assert (batch.machine, others.machine) == (Machine(8, None, 0.2), Machine(None, 5, None))
@@ -46,6 +46,6 @@ def test_entries_state_cores_and_computing_time(tmp_path):
 def test_a_mistake_is_one_line_and_spares_other_entries(tmp_path, entry, mistake):
     file = tmp_path / "capacity.yaml"
     file.write_text(f"capacity:\n- {entry}\n- match: {{}}\n")
-    machine_overrides, (line,) = read(file)
+    machine_overrides, (line,) = read_machines(file)
     assert line.startswith(f"{file}:{mistake}")
     assert len(machine_overrides) == 1

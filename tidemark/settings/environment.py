@@ -25,7 +25,7 @@ from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.settings.basics import OLD_NAMES, PREFIX, BasicSettings, SettingsError, SettingsFile
 from tidemark.settings.clusters import fault_of_name
 from tidemark.settings.home import DEFAULT_HOME, Home
-from tidemark.settings.machines import DEFAULT_SIZING
+from tidemark.settings.owners import DEFAULT_SIZING
 from tidemark.settings.secrets import refused
 from tidemark.settings.sections import (
     BACKFILL_HOURS,

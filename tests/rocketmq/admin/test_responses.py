@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidemark.rocketmq.admin import name_server, responses
+from tidemark.rocketmq.admin import responses
 from tidemark.rocketmq.admin.broker_reports import CONFIG_KEYS, decode_broker_config
 from tidemark.rocketmq.admin.pop import decode_request_modes
 from tidemark.rocketmq.names import OffsetKey
@@ -14,7 +14,7 @@ from tidemark.rocketmq.typed_values import instant, instants
 
 
 def test_cluster_info(version, recorded):
-    info = name_server.decode_broker_cluster_info(recorded(version, "106_cluster_info.body"))
+    info = responses.decode_broker_cluster_info(recorded(version, "106_cluster_info.body"))
     assert info.clusters == {"LabCluster": ["broker-b", "broker-a"]}
     group = info.brokers["broker-a"]
     assert group.addresses == {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}

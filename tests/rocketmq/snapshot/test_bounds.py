@@ -11,17 +11,15 @@ from tidemark.collection.memory import MOST_REMEMBERED, Memory
 from tidemark.host.state import FileState
 from tidemark.rocketmq import collector
 from tidemark.rocketmq.admin.broker_reports import decode_broker_config
-from tidemark.rocketmq.admin.name_server import (
+from tidemark.rocketmq.admin.responses import (
     MAX_LISTED,
+    MAX_TOPICS,
     BrokerGroup,
     ClusterInfo,
-    decode_broker_cluster_info,
-)
-from tidemark.rocketmq.admin.responses import (
-    MAX_TOPICS,
     Connection,
     ConsumerConnection,
     TopicConfig,
+    decode_broker_cluster_info,
     decode_consumer_connection,
     decode_consumer_offsets,
     decode_subscription_groups,

@@ -8,7 +8,7 @@ from spark.progress.capacity import capacity
 from tests.support.table_rows import frame, minute, minutes
 from tidemark.lake.tables import progress, raw
 from tidemark.settings.environment import Settings
-from tidemark.settings.machines import Machine, MachineOverride
+from tidemark.settings.owners import Machine, MachineOverride
 
 pytestmark = pytest.mark.spark
 

@@ -222,10 +222,10 @@ def _suites() -> str:
 
 
 def _capacity() -> str:
-    from tidemark.settings.machines import read
+    from tidemark.settings.owners import read_machines
 
     file = invocation().settings.capacity_file
-    machine_overrides, mistakes = read(file.path, required=file.required)
+    machine_overrides, mistakes = read_machines(file.path, required=file.required)
     if mistakes:
         raise MistakesError(mistakes)
     return (

@@ -8,7 +8,7 @@ request.
 from collections.abc import Sequence
 from functools import partial
 
-from tidemark.rocketmq.admin import deep_requests, name_server, pop, responses
+from tidemark.rocketmq.admin import deep_requests, pop, responses
 from tidemark.rocketmq.admin.broker_reports import decode_broker_config
 from tidemark.rocketmq.admin.round_trip import request, request_offset, request_or_none
 from tidemark.rocketmq.records import Producer
@@ -18,11 +18,11 @@ from tidemark.rocketmq.wire.codes import RequestCode, ResponseCode, ResponseErro
 # Name server -------------------------------------------------------------------------------------
 
 
-async def broker_cluster_info(client: RemotingClient, endpoint: str) -> name_server.ClusterInfo:
+async def broker_cluster_info(client: RemotingClient, endpoint: str) -> responses.ClusterInfo:
     """106: all brokers that are registered now. A broker that died is missing at once."""
     code = RequestCode.GET_BROKER_CLUSTER_INFO
     try:
-        return await request(client, endpoint, code, name_server.decode_broker_cluster_info)
+        return await request(client, endpoint, code, responses.decode_broker_cluster_info)
     except ResponseError as error:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 
 from tidemark.rocketmq.admin import requests as admin
-from tidemark.rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from tidemark.rocketmq.admin.responses import BrokerGroup, ClusterInfo
 from tidemark.rocketmq.records import Problem
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
