@@ -27,10 +27,8 @@ from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.popped import Witnesses
 from spark.progress.queues import queues
-from spark.progress.slave_reads import HISTORY as SLAVE_HISTORY
-from spark.progress.slave_reads import slave_read_events
 from spark.progress.subscriptions import subscriptions
-from spark.progress.throughput import throughput
+from spark.progress.throughput import SLAVE_HISTORY, slave_read_events, throughput
 from spark.progress.timeline import timeline
 from spark.progress.topics import topics
 from tidemark.lake.clocks import HOUR, Window, floor_hour

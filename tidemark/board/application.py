@@ -45,7 +45,7 @@ from tidemark.board.middleware import (
 )
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import brokers as brokers_pages
-from tidemark.board.pages import choices, layout, now, overview, quality, tables, why
+from tidemark.board.pages import choices, layout, overview, quality, tables, why
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
 from tidemark.board.pages.layout import Dagster
@@ -267,7 +267,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(feed.router, dependencies=[*map(Depends, SCHEMES)])
     app.include_router(change_routes)
     for module in (
-        *(overview, groups_pages, brokers_pages, incidents_pages, why, tables, quality, now),
+        *(overview, groups_pages, brokers_pages, incidents_pages, why, tables, quality),
         choices,
     ):
         app.include_router(module.router)

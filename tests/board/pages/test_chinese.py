@@ -13,11 +13,11 @@ from jinja2 import Environment, nodes
 
 from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.sources import SOURCES
-from spark.progress import client_events, events, slave_reads
+from spark.progress import client_events, events, throughput
 from spark.progress.subscriptions import DIFFERENCES
 from tidemark import board
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.pages import brokers, groups, now, tables
+from tidemark.board.pages import brokers, groups, overview, tables
 from tidemark.board.pages.wording import CHINESE, FILES, WHY_UNKNOWN, WORDS, why_unknown
 from tidemark.board.views.clusters import TOPICS
 from tidemark.board.views.incidents import SEVERITIES, SILENCE_STATES, STATES
@@ -100,7 +100,13 @@ def test_columns_of_pages() -> None:
         if isinstance(name, ast.Constant)
     }
     assert "unreadable_messages" in assigned
-    shown = {*groups.COLUMNS, *now.COLUMNS, *groups.FIGURES, *groups.FACTS, *groups.QUEUE_COLUMNS}
+    shown = {
+        *groups.COLUMNS,
+        *overview.LIVE_COLUMNS,
+        *groups.FIGURES,
+        *groups.FACTS,
+        *groups.QUEUE_COLUMNS,
+    }
     shown |= {*brokers.FIGURES, *brokers.FACTS, *brokers.KNOWN_FACTS}
     assert sorted((assigned | shown) - CHINESE.keys()) == []
 
@@ -145,7 +151,7 @@ def test_values_that_are_words(table: Table) -> None:
 def test_likely_causes() -> None:
     texts = {
         value
-        for module in (events, client_events, slave_reads)
+        for module in (events, client_events, throughput)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str)
     }

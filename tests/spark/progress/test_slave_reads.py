@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.progress.slave_reads import SLAVE_PREFERRED, slave_read_events, slave_reads
+from spark.progress.throughput import SLAVE_PREFERRED, slave_read_events, slave_reads
 from tests.support.table_rows import frame, minute, minutes, snapshot_id
 from tidemark.lake.tables import progress, raw
 

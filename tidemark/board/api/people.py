@@ -10,7 +10,7 @@ from tidemark.alerting.annotations import Annotation, AnnotationError, Unreadabl
 from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.board.dependencies import Cursor, JsonOnly, Limit, ThePerson, TheView
 from tidemark.board.responses import ProblemError, json_response, object_model, page_model, page_of
-from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
+from tidemark.board.views.incidents import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.parameters import having, instant_of, page, page_of_list, window_of
 from tidemark.host.leases import LeaseError
 from tidemark.lake.typed_rows import dict_rows

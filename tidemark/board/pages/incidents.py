@@ -21,11 +21,12 @@ from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
 from tidemark.board.pages.why import address_of_runbook, why_of_incident
 from tidemark.board.responses import ProblemError
-from tidemark.board.views.events import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.groups import rows_of_group
 from tidemark.board.views.incidents import (
+    ACTIONS_NEWEST_FIRST,
     SEVERITIES,
     STATES,
+    action_rows,
     do,
     incident_details,
     incident_rows,

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from tidemark.board.dependencies import ThePerson, TheView
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.responses import ProblemError
-from tidemark.board.views.events import newest_results
+from tidemark.board.views.incidents import newest_results
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import HeldError
 from tidemark.lake.landing import Landed

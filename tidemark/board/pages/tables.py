@@ -16,10 +16,9 @@ from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.responses import ProblemError
 from tidemark.board.trends import TOPICS
 from tidemark.board.views.clusters import producer_rows, topic_details, topic_rows
-from tidemark.board.views.events import event_rows
 from tidemark.board.views.groups import WORST_FIRST
 from tidemark.board.views.history import series, step_for
-from tidemark.board.views.incidents import incident_rows
+from tidemark.board.views.incidents import event_rows, incident_rows
 from tidemark.board.views.parameters import containing, having, page_of_list
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
