@@ -20,8 +20,8 @@ from tidemark.lake.clocks import Window
 from tidemark.lake.retention import raw_since
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import quality
+from tidemark.planning.history import around_files, rows_outside
 from tidemark.planning.lacking_parts import read_quarantine
-from tidemark.planning.replacement import around_files, rows_outside
 from tidemark.planning.run_plan import (
     RunPlan,
     Validation,

@@ -23,7 +23,7 @@ from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.clocks import Window
 from tidemark.lake.landing import newest_landed
 from tidemark.lake.landing_places import Landing
-from tidemark.planning.replacement import parts
+from tidemark.planning.history import parts
 from tidemark.settings.environment import Settings
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def recompute(
 def remaining(state: State, window: Window) -> Window:
     """Return the remaining hours of a backfill: all, unless an equal backfill was stopped.
 
-    Each part of a backfill (`tidemark.planning.replacement`) is a run, and a killed backfill
+    Each part of a backfill (`tidemark.planning.history.parts`) is a run, and a killed backfill
     repeats at most one. The shared state records the computed parts until the backfill is complete,
     so that another host can continue it.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.collection.replicas import FINENESS, advanced, behind, date_replicas
+from tidemark.collection.memory import FINENESS, advanced, behind, date_replicas
 from tidemark.rocketmq.records import Broker
 from tidemark.rocketmq.snapshot.assembly import compare_replicas
 

@@ -8,7 +8,7 @@ from orchestration import in_process
 from orchestration.in_process import RunError, with_remedy
 from tests.support.hours_of_queues import DAY, START, append_hours
 from tidemark.lake.clocks import Window
-from tidemark.planning import replacement
+from tidemark.planning import history
 from tidemark.settings.environment import Settings
 
 
@@ -16,7 +16,7 @@ from tidemark.settings.environment import Settings
 def small_parts(lake, monkeypatch):
     """Two rows of each of the first five hours, and parts of at most four rows."""
     append_hours(lake)
-    monkeypatch.setattr(replacement, "PART_ROWS", 4)
+    monkeypatch.setattr(history, "PART_ROWS", 4)
     return lake
 
 

@@ -15,8 +15,8 @@ from tidemark.settings.home import Home
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 TICK = """
-from tidemark.planning import replacement
-replacement.PART_ROWS = 1
+from tidemark.planning import history
+history.PART_ROWS = 1
 from orchestration import in_process
 from tidemark.settings.environment import Settings
 in_process.tick(Settings.read(), collect=False, complain=print)

@@ -15,7 +15,7 @@ from tests.support.loaded_snapshots import (
 )
 from tidemark.lake.clocks import HOUR, Window
 from tidemark.lake.tables import raw
-from tidemark.planning import replacement
+from tidemark.planning import history
 from tidemark.planning.history import (
     loaded_snapshots,
     pending_after,
@@ -120,7 +120,7 @@ def rows_of_three_hours(lake, monkeypatch):
         row = {"snapshot_id": f"lab-{60 * hour}", "observed_at": at(60 * hour), "cluster": "lab"}
         queues = [row | {"broker": "a", "topic": "t", "queue_id": number} for number in range(2)]
         lake.append(raw.QUEUE_OFFSETS, queues)
-    monkeypatch.setattr(replacement, "PART_ROWS", 2)
+    monkeypatch.setattr(history, "PART_ROWS", 2)
     return lake
 
 

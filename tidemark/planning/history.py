@@ -1,24 +1,31 @@
-"""The snapshots that have been loaded, and those that have been computed.
+"""The snapshots that have been loaded and computed, and the parts of a window that runs replace.
 
-Both follow from ``raw.snapshots`` and ``progress.snapshots``, which have a row per snapshot.
-Reading them takes milliseconds, so no run searches the large tables for observations before its
-window.
+Both kinds of snapshots follow from ``raw.snapshots`` and ``progress.snapshots``, which have a row
+per snapshot. Reading them takes milliseconds, so no run searches the large tables for observations
+before its window.
+
+Iceberg replaces rows by a condition only where every row of a data file matches it, or none. After
+compaction a file contains the rows of many runs, so a run replaces the rows around its window too,
+as data files divide them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 
 from tidemark.lake import clocks
 from tidemark.lake.catalog import Lake
 from tidemark.lake.clocks import HOUR, Window, floor_hour
+from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import columns_of
 from tidemark.model.snapshots import SnapshotSource, SnapshotStatus
-from tidemark.planning.replacement import parts
 from tidemark.settings.sections import MEMORY
 
 
@@ -85,10 +92,9 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
     Snapshots of a clock that is ahead are left out (`tidemark.lake.clocks`). Computed ones stay as
     they are, or each tick would compute all of them again; others wait until their time has come.
 
-    Where much is missing, as after a long pause, the window is the first part of it
-    (`tidemark.planning.replacement`): a run on all of it would take hours, and a fault that ended
-        it would end the next one too. The
-    rest is pending at the next tick.
+    Where much is missing, as after a long pause, the window is the first part of it (`parts`): a
+    run on all of it would take hours, and a fault that ended it would end the next one too. What
+    remains is pending at the next tick.
 
     Args:
         lake: the tables.
@@ -291,3 +297,80 @@ def newest_computed(lake: Lake, window: Window) -> dict[str, datetime]:
     computed = lake.read(progress.SNAPSHOTS, window, columns=columns)
     newest = computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
     return {row["cluster"]: row["observed_at_max"] for row in newest}
+
+
+PART_ROWS = 3_000_000
+"""Offsets of queues and consumers that a part holds at most, unless a single hour holds more."""
+
+MEASURED = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
+"""The tables whose rows are counted: all others are small compared with them."""
+
+
+def parts(lake: Lake, window: Window) -> list[Window]:
+    """Return consecutive windows of whole hours that make up a window of whole hours.
+
+    Args:
+        lake: the tables.
+        window: the hours to compute.
+    """
+    rows: dict[datetime, int] = {}
+    for table in MEASURED:
+        for hour, count in lake.rows_by_hour(table).items():
+            rows[hour] = rows.get(hour, 0) + count
+    return list(_parts(window, rows))
+
+
+def _parts(window: Window, rows: Mapping[datetime, int]) -> Iterator[Window]:
+    start, taken = window.start, 0
+    hour = window.start
+    while hour < window.end:
+        more = rows.get(hour, 0)
+        if hour > start and taken + more > PART_ROWS:
+            yield Window(start, hour)
+            start, taken = hour, 0
+        taken += more
+        hour += HOUR
+    yield Window(start, window.end)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def rows_outside(lake: Lake, table: Table, window: Window, around: Window) -> int:
+    """Return how many rows a table has around a window and not in it."""
+    if around == window:
+        return 0
+    around_rows, inside = (
+        lake.read(table, value, columns=(table.instant,)).num_rows for value in (around, window)
+    )
+    return around_rows - inside
+
+
+def around_files(lake: Lake, table: Table, window: Window) -> Window:
+    """Return the smallest window around another that cuts through no data file of a table.
+
+    A data file holds rows of a single hour, so the result reaches to whole hours at most.
+    """
+    with lake.scanned(table, window.whole_hours()) as scan:
+        schema = scan.projection()
+        spans = [_span(schema, table, task.file) for task in scan.plan_files()]
+    around = window
+    while True:
+        cut = [span for span in spans if span.start < around.end and around.start < span.end]
+        wider = Window(
+            min([around.start, *(span.start for span in cut)]),
+            max([around.end, *(span.end for span in cut)]),
+        )
+        if wider == around:
+            return around
+        around = wider
+
+
+def _span(schema: Schema, table: Table, file: DataFile) -> Window:
+    """Return the window from the first to the last row of a file, by its metadata."""
+    instant = schema.find_field(table.instant)
+    first, last = (
+        _EPOCH + timedelta(microseconds=from_bytes(instant.field_type, bounds[instant.field_id]))
+        for bounds in (file.lower_bounds, file.upper_bounds)
+    )
+    return Window.through(first, last)
