@@ -475,7 +475,7 @@ MAX_LISTED = 20_000
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class BrokerGroup:
-    """One broker group of 106 or 105: a master and its slaves.
+    """One broker group of 106: a master and its slaves.
 
     Attributes:
         broker: the name of the broker group.
