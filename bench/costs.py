@@ -94,7 +94,7 @@ THREADS = {
 """Beginnings of the names of an engine's threads, to what they do."""
 
 OTHER_THREADS = "queries: analysis and planning"
-"""What the other threads do. Spark has one for each query, which ends with it."""
+"""The work of the other threads. Spark has one for each query, which ends with it."""
 
 OTHERS = "the runs' Python"
 PARTS = (*dict.fromkeys(THREADS.values()), OTHER_THREADS, OTHERS)
