@@ -26,7 +26,7 @@ import orchestration
 from bench import report, standin
 from bench.past import CLUSTER, Past
 from bench.soak import TIDEMARK, print_line, start_interruptible_programs
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from orchestration.jobs import TICK
 from tidemark.embedded import run_services
 from tidemark.lab.large import Large

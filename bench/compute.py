@@ -28,7 +28,7 @@ from bench.past import Past
 from bench.questions import ENGINES, FORMS, OBSERVED
 from bench.soak import TIDEMARK
 from bench.tick import STAGES, stage_seconds, step_seconds
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from spark.session import engine
 from tidemark.embedded import run_services
 from tidemark.lake.catalog import Lake

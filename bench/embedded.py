@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.costs import ROOT, Cost, Side, side
 from bench.soak import print_line
-from orchestration.instance.files import MARK
+from orchestration.instance.dagster_home import MARK
 
 OWN_STORAGE = """telemetry: {enabled: false}
 run_launcher:

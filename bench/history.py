@@ -22,7 +22,7 @@ import dagster as dg
 from bench.report import machine, table, write_section
 from bench.soak import print_line
 from orchestration.in_process import tick
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from orchestration.instance.runs import forget_runs, shrink
 from orchestration.sensors import MOST_FORGOTTEN
 from tidemark.settings.environment import Settings

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bench.recorded_writes import Call, Disk, Lost, calls, put_in_place, record
 from bench.soak import CLUSTER, COMPARED, finish, print_line, rows_of, started_tick
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from spark.session import engine
 from spark.session.engine import Engine
 from tests.support.cluster_history import Minute, put, snapshot

@@ -21,7 +21,7 @@ from tidemark.lab.layout import free_port_base
 from tidemark.rocketmq.collector import collect
 from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
-from tidemark.rocketmq.wire.endpoint import split_endpoint
+from tidemark.rocketmq.wire.addresses import split_endpoint
 
 VERSIONS = ("5.5.0", "5.5.1")
 BEHIND = (1, 10, 10_000)

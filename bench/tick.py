@@ -23,7 +23,7 @@ from pathlib import Path
 import dagster as dg
 
 from bench.soak import TIDEMARK
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from tidemark.embedded import run_services
 from tidemark.lab import jars
 from tidemark.lab.cluster import LabCluster

@@ -12,7 +12,7 @@ import dagster as dg
 from assets.dagster_names import process_tags
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
-from orchestration.instance.files import opened_storage, prepare
+from orchestration.instance.dagster_home import opened_storage, prepare
 from orchestration.instance.runs import end_dead_runs, forget_runs, rotate_logs
 from orchestration.jobs import RECOMPUTE, TICK
 from tidemark.host.failures import OURS, SERVER_GONE, essence

@@ -29,7 +29,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.live.diagnosis import ClientStacks, Diagnosis, FirstMessage, to_json
 from tidemark.model.consumption import LookupOutcome, StackOutcome
-from tidemark.rocketmq.admin.messages import Message
+from tidemark.rocketmq.admin.stored_messages import Message
 from tidemark.rocketmq.stacks import ConsumeStacks, Stack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -15,7 +15,7 @@ from tests.support.live_boards import Live
 from tests.support.planned_groups import snapshot
 from tests.support.served import served
 from tidemark.board.application import application
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.store import Store
 from tidemark.host import stages
 from tidemark.host.stages import Step

@@ -24,7 +24,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import alerting, progress, raw
 from tidemark.live.diagnosis import ClientStacks, Diagnosis, FirstMessage, Wish, to_json
 from tidemark.model.consumption import LookupOutcome, StackOutcome
-from tidemark.rocketmq.admin.messages import Message
+from tidemark.rocketmq.admin.stored_messages import Message
 from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.stacks import ConsumeStacks, Stack

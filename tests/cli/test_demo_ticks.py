@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from orchestration.jobs import TICK
-from tidemark.cli.demo import OVERLAP, finished
+from tidemark.cli.demonstration import OVERLAP, finished
 
 HOUR = timedelta(hours=1)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.homes import run
 from tidemark.cli import main as cli
-from tidemark.lab import layout, processes
+from tidemark.lab import child_processes, layout
 from tidemark.lab.cluster import LabCluster
 from tidemark.lab.layout import free_port_base
 from tidemark.lake.catalog import Lake
@@ -128,7 +128,7 @@ def empty_cluster(tmp_path_factory):
         broker = cluster.process(cluster.brokers[0].name)
         assert broker is not None
         # With notice, so that it unregisters.
-        processes.stop([broker], graceful_seconds=60)
+        child_processes.stop([broker], graceful_seconds=60)
         yield cluster
     finally:
         cluster.down(graceful=False)

@@ -159,8 +159,8 @@ def assert_ticks_have_their_turn(instance, backfill, hours):
 
 @pytest.mark.slow
 def test_an_instance_file_that_a_person_wrote_stays(tmp_path, monkeypatch):
-    from orchestration.instance.files import CONFIG as OURS
-    from orchestration.instance.files import prepare
+    from orchestration.instance.dagster_home import CONFIG as OURS
+    from orchestration.instance.dagster_home import prepare
 
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))

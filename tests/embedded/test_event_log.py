@@ -9,7 +9,7 @@ from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from sqlalchemy import text
 
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from tidemark.embedded import dagster_private
 from tidemark.embedded.event_log import KEPT, EventLog
 from tidemark.settings.home import Home

@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from tests.support.cluster_history import PAST, put
 from tests.support.homes import run
 from tidemark.alerting.delivery.silences import silence, silences

@@ -21,8 +21,8 @@ from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.addresses import split_endpoint
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.rocketmq.wire.frame import encode_request
 
 pytestmark = pytest.mark.cluster

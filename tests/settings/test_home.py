@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from tidemark.settings.home import LEFT_SECONDS, Home, remove_unfinished, unfinished, write_whole
 
 

@@ -1,7 +1,7 @@
 """Live snapshots that a test sets in place of those of a broker."""
 
 from tests.support.board_home import CLUSTER
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.rocketmq.records import Snapshot
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tidemark.board.http_responses import problem, strict_headers
 from tidemark.board.passwords import Passwords, TooManyAttemptsError, User
-from tidemark.board.responses import problem, strict_headers
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""

@@ -19,12 +19,12 @@ from mcp.types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from tidemark.alerting.rules.kinds import KINDS
-from tidemark.board.responses import ProblemError, json_response
+from tidemark.board.http_responses import ProblemError, json_response
 from tidemark.board.trends import GROUPS
 from tidemark.board.views.groups import group_details, listed_groups, rows_of_group, worst_groups
-from tidemark.board.views.history import history_points
 from tidemark.board.views.live import NewPlan, planned
 from tidemark.board.views.parameters import shown
+from tidemark.board.views.series import history_points
 from tidemark.board.views.view import Shown, View, Views
 from tidemark.lake.tables import progress
 from tidemark.model.spelling import did_you_mean

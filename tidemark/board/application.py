@@ -31,6 +31,14 @@ from tidemark.board.dependencies import (
     readable,
     require_views,
 )
+from tidemark.board.http_responses import (
+    Problem,
+    ProblemError,
+    json_response,
+    object_model,
+    problem,
+    strict_headers,
+)
 from tidemark.board.metrics import feed
 from tidemark.board.metrics.endpoint import Exports
 from tidemark.board.metrics.feed import MetricsKeeper
@@ -49,14 +57,6 @@ from tidemark.board.pages import choices, layout, overview, quality, tables, why
 from tidemark.board.pages import groups as groups_pages
 from tidemark.board.pages import incidents as incidents_pages
 from tidemark.board.pages.layout import Dagster
-from tidemark.board.responses import (
-    Problem,
-    ProblemError,
-    json_response,
-    object_model,
-    problem,
-    strict_headers,
-)
 from tidemark.board.store import Store
 from tidemark.board.views.live import Diagnoses, LiveSnapshots
 from tidemark.board.views.view import Views

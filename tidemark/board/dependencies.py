@@ -15,8 +15,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from tidemark.board.access import Person
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.middleware import part
-from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
 from tidemark.board.views.parameters import MOST_ROWS, instant_of
 from tidemark.board.views.view import View

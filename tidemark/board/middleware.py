@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemark.board.responses import problem, strict_headers
+from tidemark.board.http_responses import problem, strict_headers
 from tidemark.board.store import Store
 
 

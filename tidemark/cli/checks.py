@@ -262,7 +262,7 @@ def check_dagster(settings: Settings) -> str:
     """
     import dagster as dg
 
-    from orchestration.instance.files import prepare
+    from orchestration.instance.dagster_home import prepare
 
     folder, run = prepare(settings.home), dg.DagsterRun(job_name="doctor", run_id=str(uuid4()))
     try:

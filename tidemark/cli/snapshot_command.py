@@ -14,7 +14,7 @@ from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import Snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions
-from tidemark.rocketmq.wire.endpoint import split_endpoint
+from tidemark.rocketmq.wire.addresses import split_endpoint
 from tidemark.settings.clusters import Cluster, configured, fault_of_name
 from tidemark.settings.home import Home
 

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from orchestration.instance import files
+from orchestration.instance import dagster_home
 from spark.session import engine
 from tidemark.embedded import forking
 from tidemark.lake.catalog import Lake
@@ -20,7 +20,7 @@ def up(settings: Settings) -> engine.Engine:
         ForkServerError: when the fork server does not.
     """
     home = settings.home
-    files.prepare(home)  # a daemon that is started next finds its folder
+    dagster_home.prepare(home)  # a daemon that is started next finds its folder
     catalog = CatalogConfig.of(home, settings.catalog)
     lake = Lake(home, catalog)
     upgrade(lake)  # the tables must exist before the engine reads them

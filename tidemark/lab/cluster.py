@@ -24,10 +24,10 @@ from typing import Self
 
 from filelock import FileLock
 
+from tidemark.lab import child_processes, jars, layout
 from tidemark.lab import config as node_config
-from tidemark.lab import jars, layout, processes
+from tidemark.lab.child_processes import Process
 from tidemark.lab.layout import LabError, Node, State, StateFile
-from tidemark.lab.processes import Process
 from tidemark.lab.workloads import WORKLOADS, Workload, require_known
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.wire.client import RemotingClient
@@ -314,7 +314,7 @@ class LabCluster:
             state = self._state.read()
             process = state.processes.pop(WORKLOAD, None)
             if process:
-                processes.stop([process], graceful_seconds=10)
+                child_processes.stop([process], graceful_seconds=10)
                 self._state.write(state)
 
     # Home
@@ -396,7 +396,9 @@ class LabCluster:
             if key not in ("ROCKETMQ_HOME", "NAMESRV_ADDR", "CLASSPATH")
         }
         environment["ROCKETMQ_HOME"] = str(folder)
-        self._state.record(node.name, processes.start(command, folder / "output.log", environment))
+        self._state.record(
+            node.name, child_processes.start(command, folder / "output.log", environment)
+        )
 
     def _wait_for(self, nodes: list[Node], deadline: float) -> None:
         """Wait until the name server lists the brokers of these, and each of these responds."""
@@ -431,7 +433,7 @@ class LabCluster:
 
     def _stop_all(self, graceful_seconds: float) -> None:
         state = self._state.read()
-        processes.stop(state.processes.values(), graceful_seconds)
+        child_processes.stop(state.processes.values(), graceful_seconds)
         state.processes.clear()
         self._state.write(state)
 
@@ -451,12 +453,12 @@ class LabCluster:
         workload = self._workload()
         masters = [node.address for node in self.nodes if node.broker_id == 0]
         command = workload.prepare(self.version, self.namesrv, masters, WORKLOADS[name], rate)
-        process = processes.start(command, workload.log, os.environ)
+        process = child_processes.start(command, workload.log, os.environ)
         try:
             self._state.record(WORKLOAD, process)
             workload.wait_until_ready(self._workload_runs, seconds)
         except BaseException:
-            processes.stop([process], graceful_seconds=0)
+            child_processes.stop([process], graceful_seconds=0)
             raise
 
 
@@ -489,7 +491,7 @@ def unreachable_addresses(brokers: list[str], security: Security = PLAIN) -> lis
 
 def kill(cluster: LabCluster, node: str) -> None:
     """Kill a node by SIGKILL; its process has ended on return, its store stays as it was."""
-    processes.stop([_running(cluster, node)], graceful_seconds=0)
+    child_processes.stop([_running(cluster, node)], graceful_seconds=0)
 
 
 def stop(cluster: LabCluster, node: str) -> None:
@@ -520,7 +522,7 @@ def restart(
     cluster.node(node)
     process = cluster.process(node)
     if process:
-        processes.stop([process], graceful_seconds)
+        child_processes.stop([process], graceful_seconds)
     cluster.start(node, seconds)
 
 

@@ -27,7 +27,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from tidemark.lab.processes import Process
+from tidemark.lab.child_processes import Process
 
 
 class LabError(Exception):

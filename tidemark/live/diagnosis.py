@@ -19,7 +19,7 @@ from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.admin.client_responses import MemberReport
 from tidemark.rocketmq.admin.deep_requests import CLIENT_SECONDS, queue_entries, running_stacks
-from tidemark.rocketmq.admin.messages import Message, stored_message
+from tidemark.rocketmq.admin.stored_messages import Message, stored_message
 from tidemark.rocketmq.deep.client_reports import AT_ONCE, GroupLags
 from tidemark.rocketmq.deep.store_times import Unconsumed, unconsumed
 from tidemark.rocketmq.records import Client, Snapshot

@@ -45,7 +45,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from tidemark.rocketmq.snapshot.target import ClusterTarget, DeepOptions, Remembered
-from tidemark.rocketmq.wire.endpoint import Networks, split_endpoint
+from tidemark.rocketmq.wire.addresses import Networks, split_endpoint
 from tidemark.rocketmq.wire.security import Credentials, Security, Tls
 from tidemark.settings.basics import SettingsError
 from tidemark.settings.home import Home

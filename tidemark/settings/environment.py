@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from tidemark.rocketmq.wire.endpoint import Networks
+from tidemark.rocketmq.wire.addresses import Networks
 from tidemark.settings.basics import OLD_NAMES, PREFIX, BasicSettings, SettingsError, SettingsFile
 from tidemark.settings.clusters import fault_of_name
 from tidemark.settings.home import DEFAULT_HOME, Home

@@ -13,7 +13,7 @@ import pytest
 
 from assets.dagster_names import process_tags, with_own_keys
 from orchestration.instance import runs
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from orchestration.instance.runs import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.resources import resources
 from orchestration.sensors import sensors

@@ -5,7 +5,7 @@ import shutil
 import dagster as dg
 import pytest
 
-from orchestration.instance.files import StorageError, opened_storage, prepare
+from orchestration.instance.dagster_home import StorageError, opened_storage, prepare
 from tidemark.settings.home import Home
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from assets.dagster_names import LONGEST_TAG, PROCESS_TAG
-from orchestration.instance.files import prepare
+from orchestration.instance.dagster_home import prepare
 from tests.support.homes import TIDEMARK, environment
 from tidemark.host.processes import identity
 from tidemark.settings.home import Home

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from tidemark.lab import child_processes
 from tidemark.lab import cluster as lab_cluster
-from tidemark.lab import processes
 from tidemark.lake.tables import TABLES as DECLARED
 from tidemark.rocketmq.admin import requests as admin
 from tidemark.rocketmq.collector import collect_snapshot
@@ -125,7 +125,7 @@ def test_a_stopped_and_a_killed_broker(idle):
         wait_for_persist(idle, "broker-b")
         after = collected(idle)
         process = idle.process("broker-b")
-        processes.stop([process], graceful_seconds=graceful_seconds)
+        child_processes.stop([process], graceful_seconds=graceful_seconds)
         try:
             snapshot = read_store(folder(idle, "broker-b"))
             assert compare(snapshot, before, after, "broker-b") > 10

@@ -33,7 +33,7 @@ from tidemark.rocketmq.snapshot.discovery import expected_readings
 from tidemark.rocketmq.snapshot.problems import LONGEST_MESSAGE, MOST_PROBLEMS, Problems
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.typed_values import LONGEST_NAME
-from tidemark.rocketmq.wire.endpoint import split_endpoint
+from tidemark.rocketmq.wire.addresses import split_endpoint
 from tidemark.rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_frames
 from tidemark.rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
 from tidemark.settings.clusters import configured

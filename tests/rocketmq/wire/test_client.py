@@ -12,7 +12,8 @@ import tidemark.rocketmq
 from tests.support.wire_servers import next_opaque, respond
 from tidemark.rocketmq.admin import deep_requests
 from tidemark.rocketmq.admin import requests as admin
-from tidemark.rocketmq.admin.messages import stored_message
+from tidemark.rocketmq.admin.stored_messages import stored_message
+from tidemark.rocketmq.wire.addresses import split_endpoint
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import (
     FORWARDED_TO_CLIENTS,
@@ -30,7 +31,6 @@ from tidemark.rocketmq.wire.codes import (
     RequestTimeoutError,
     ResponseError,
 )
-from tidemark.rocketmq.wire.endpoint import split_endpoint
 from tidemark.rocketmq.wire.frame import MAX_FRAME_BYTES
 
 REQUEST = RequestCode.GET_BROKER_RUNTIME_INFO
@@ -499,7 +499,7 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkey
     async def resolved(self, owner, host, port):
         return ["127.0.0.2", "127.0.0.1"]
 
-    monkeypatch.setattr("tidemark.rocketmq.wire.endpoint.Resolver.addresses", resolved)
+    monkeypatch.setattr("tidemark.rocketmq.wire.addresses.Resolver.addresses", resolved)
 
     async def use(client, endpoint):
         _, port = split_endpoint(endpoint)

@@ -12,8 +12,8 @@ from tidemark.rocketmq.deep.broker_metrics import read_broker_metrics
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.snapshot.target import ClusterTarget
+from tidemark.rocketmq.wire.addresses import Networks
 from tidemark.rocketmq.wire.client import RemotingClient
-from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.rocketmq.wire.security import Credentials, Security
 from tidemark.settings.basics import SettingsError
 from tidemark.settings.clusters import Cluster, configured

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tidemark.rocketmq.wire.endpoint import Resolver
+from tidemark.rocketmq.wire.addresses import Resolver
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def stuck(monkeypatch):
             raise OSError("nobody knows it")
         return real("127.0.0.1", port, **more)
 
-    monkeypatch.setattr("tidemark.rocketmq.wire.endpoint.socket.getaddrinfo", look_up)
+    monkeypatch.setattr("tidemark.rocketmq.wire.addresses.socket.getaddrinfo", look_up)
     yield release
     release.set()
 

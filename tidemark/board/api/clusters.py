@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from tidemark.board.api.groups import forecasts_model
 from tidemark.board.dependencies import Cluster, TheView
-from tidemark.board.responses import json_response, object_model, page_of, row_model
+from tidemark.board.http_responses import json_response, object_model, page_of, row_model
 from tidemark.board.trends import BROKERS
 from tidemark.board.views.clusters import cluster_rows
 from tidemark.lake.tables import raw

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
 from tidemark.board.dependencies import At, Cursor, Limit, TheView
-from tidemark.board.responses import json_response, page_model
+from tidemark.board.http_responses import json_response, page_model
 from tidemark.board.views.incidents import event_rows, newest_results
 from tidemark.board.views.parameters import Order, page, shown, window_of
 from tidemark.lake.tables import progress, quality

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of
-from tidemark.board.responses import (
+from tidemark.board.http_responses import (
     ProblemError,
     json_response,
     object_model,
@@ -24,11 +24,11 @@ from tidemark.board.views.groups import (
     rows_of_group,
     statement_rows,
 )
-from tidemark.board.views.history import DEFAULT_COLUMNS, history_points
 from tidemark.board.views.incidents import INCIDENTS
 from tidemark.board.views.last_known import with_last_known
 from tidemark.board.views.parameters import Order, containing, having, page, shown
 from tidemark.board.views.scope import GROUPS_WITH_TEAM
+from tidemark.board.views.series import DEFAULT_COLUMNS, history_points
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import dict_rows
 from tidemark.live.forecasts import LIKELIHOOD

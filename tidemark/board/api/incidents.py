@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidemark.alerting.delivery.silences import SilenceError, UnreadableSilencesError
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheView
-from tidemark.board.responses import (
+from tidemark.board.http_responses import (
     ProblemError,
     details_model,
     json_response,

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.board.dependencies import JsonOnly, ThePerson, TheView, part_of
-from tidemark.board.responses import json_response, object_model, page_of, row_model
+from tidemark.board.http_responses import json_response, object_model, page_of, row_model
 from tidemark.board.views.live import NewPlan, modes_of, plain, planned, problems_of
 from tidemark.board.views.view import View
 from tidemark.lake.tables import progress

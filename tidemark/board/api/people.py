@@ -9,7 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidemark.alerting.annotations import Annotation, AnnotationError, UnreadableAnnotationsError
 from tidemark.alerting.audit_trail import ACTIONS
 from tidemark.board.dependencies import Cursor, JsonOnly, Limit, ThePerson, TheView
-from tidemark.board.responses import ProblemError, json_response, object_model, page_model, page_of
+from tidemark.board.http_responses import (
+    ProblemError,
+    json_response,
+    object_model,
+    page_model,
+    page_of,
+)
 from tidemark.board.views.incidents import ACTIONS_NEWEST_FIRST, action_rows
 from tidemark.board.views.parameters import having, instant_of, page, page_of_list, window_of
 from tidemark.host.leases import LeaseError

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from tidemark.board.dependencies import At, Cluster, Cursor, Limit, TheView, part_of
-from tidemark.board.responses import json_response, object_model, page_model, row_model
+from tidemark.board.http_responses import json_response, object_model, page_model, row_model
 from tidemark.board.views.clusters import (
     PARTS,
     PRODUCERS,

@@ -7,18 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.choices import TimeAxis, time_axis
 from tidemark.board.pages.incidents import listed
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import sparkline
-from tidemark.board.responses import ProblemError
 from tidemark.board.trends import BROKERS, forecasts
 from tidemark.board.views.groups import worst_groups
-from tidemark.board.views.history import Series, series, step_for
 from tidemark.board.views.incidents import incident_rows
 from tidemark.board.views.last_known import LAST_KNOWN, with_last_known_of_brokers
+from tidemark.board.views.series import Series, series, step_for
 from tidemark.lake.bounds import INCOMPLETE
 from tidemark.lake.clocks import Window
 from tidemark.lake.tables import progress, raw

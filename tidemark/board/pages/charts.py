@@ -14,8 +14,8 @@ from tidemark.alerting.delivery.messages import Phrase
 from tidemark.board.group_history import COLUMNS, ERROR
 from tidemark.board.pages.timeline import Entry, happened, of_notes
 from tidemark.board.pages.wording import milliseconds, number, share, size
-from tidemark.board.views.history import Series, history_of
 from tidemark.board.views.incidents import event_rows, incident_rows
+from tidemark.board.views.series import Series, history_of
 from tidemark.board.views.view import Shown, View
 from tidemark.lake.bounds import Bound, bound_of, marked
 from tidemark.lake.clocks import HOUR, Window, floor_hour

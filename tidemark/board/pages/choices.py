@@ -10,9 +10,9 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from tidemark.board.dependencies import free_of_groups
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.pages.layout import LANGUAGES, THEMES, ThePage, address, check_form
 from tidemark.board.pages.wording import iso
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.parameters import instant_of, window_of
 from tidemark.lake.clocks import MICROSECOND, Window
 

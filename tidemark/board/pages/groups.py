@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.choices import TimeAxis, time_axis
 from tidemark.board.pages.incidents import listed
@@ -16,7 +17,6 @@ from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.tables import MOST, WITH_TREND
 from tidemark.board.pages.why import address_of_runbook, owned_queues, why_of_group
-from tidemark.board.responses import ProblemError
 from tidemark.board.trends import TOPICS
 from tidemark.board.views.dead_letters import dead_letter_rows, worst_first
 from tidemark.board.views.groups import (

@@ -15,12 +15,12 @@ from tidemark.alerting.delivery.silences import KEPT
 from tidemark.alerting.incidents.incident import Incident
 from tidemark.alerting.rules.kinds import KINDS
 from tidemark.board.dependencies import ThePerson, TheView
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.pages.charts import GroupCharts
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
 from tidemark.board.pages.sparklines import sparkline
 from tidemark.board.pages.timeline import steps
 from tidemark.board.pages.why import address_of_runbook, why_of_incident
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.groups import rows_of_group
 from tidemark.board.views.incidents import (
     ACTIONS_NEWEST_FIRST,

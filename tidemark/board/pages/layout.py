@@ -18,11 +18,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from tidemark.board.dependencies import At, TheView, check_readable
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import age_seconds, is_fresh
 from tidemark.board.pages import wording
 from tidemark.board.pages.charts import Words
 from tidemark.board.pages.wording import CHINESE, reason
-from tidemark.board.responses import ProblemError
 from tidemark.board.trends import Listed
 from tidemark.board.views.parameters import instant_of, shown
 from tidemark.board.views.view import SeenPoints, Shown

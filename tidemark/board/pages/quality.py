@@ -13,8 +13,8 @@ from fastapi.responses import HTMLResponse
 from starlette.responses import RedirectResponse
 
 from tidemark.board.dependencies import ThePerson, TheView
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.pages.layout import Page, ThePage, address, check_form
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.incidents import newest_results
 from tidemark.host.failures import DamagedError
 from tidemark.host.leases import HeldError

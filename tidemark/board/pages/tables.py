@@ -7,19 +7,19 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Response
 
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import until
 from tidemark.board.pages.charts import Chart, Line, Mark, chart, marks_of
 from tidemark.board.pages.choices import TimeAxis, time_axis
 from tidemark.board.pages.layout import Page, ThePage
 from tidemark.board.pages.sparklines import Sparkline, sparkline
 from tidemark.board.pages.timeline import Entry, happened, of_notes
-from tidemark.board.responses import ProblemError
 from tidemark.board.trends import TOPICS
 from tidemark.board.views.clusters import producer_rows, topic_details, topic_rows
 from tidemark.board.views.groups import WORST_FIRST
-from tidemark.board.views.history import series, step_for
 from tidemark.board.views.incidents import event_rows, incident_rows
 from tidemark.board.views.parameters import containing, having, page_of_list
+from tidemark.board.views.series import series, step_for
 from tidemark.lake.bounds import bound_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress

@@ -12,12 +12,12 @@ import msgspec
 from fastapi import APIRouter, Response
 
 from tidemark.alerting.rules.kinds import KINDS
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.pages.layout import ROOM, Page, ThePage
 from tidemark.board.pages.timeline import Entry, of_events, of_notes, within
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.groups import TROUBLE, rows_of_group
-from tidemark.board.views.history import history_of
 from tidemark.board.views.incidents import event_rows
+from tidemark.board.views.series import history_of
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
 from tidemark.live.diagnosis import read_diagnosis, with_words

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import GROUP_REACH, age_seconds, is_fresh
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.scope import GROUPS_WITH_TEAM
 from tidemark.board.views.view import Shown, View
 from tidemark.lake.bounds import bound_of, columns_with_marks

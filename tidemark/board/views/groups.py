@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.board import trends
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.views.incidents import of_group, owner_columns
 from tidemark.board.views.parameters import Order, containing, having, page
 from tidemark.board.views.scope import GROUPS_WITH_TEAM

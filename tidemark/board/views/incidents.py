@@ -13,8 +13,8 @@ from tidemark.alerting.delivery.silences import Silence, SilenceError, Unreadabl
 from tidemark.alerting.incidents.actions import IncidentError, NoSuchIncidentError
 from tidemark.alerting.incidents.incident import OPEN, Incident, with_evidence, with_notifications
 from tidemark.alerting.incidents.repository import notifications_as_of, row_as_of
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import until
-from tidemark.board.responses import ProblemError
 from tidemark.board.views.parameters import Order, having, instant_of
 from tidemark.board.views.scope import TEAM
 from tidemark.board.views.view import Shown, View

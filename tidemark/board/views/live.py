@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.collection.memory import Memory
 from tidemark.host.state import State
 from tidemark.live import allocation_plan

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.views.view import Shown, View
 from tidemark.lake.clocks import MICROSECOND, Window
 from tidemark.lake.schema import Table

@@ -34,9 +34,9 @@ from tidemark.alerting.recorded_actions import Action, record_diagnosis
 from tidemark.board import group_history
 from tidemark.board.access import Person
 from tidemark.board.group_history import HealthChanges
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.newest import Newest, of_cluster
 from tidemark.board.past import PastRows, group_rows_between, rows_between
-from tidemark.board.responses import ProblemError
 from tidemark.board.store import Store
 from tidemark.board.trends import GROUPS, Listed, Points, Trends, forecasts
 from tidemark.board.views.live import Diagnoses, LiveSnapshots, require_group

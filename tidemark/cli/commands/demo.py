@@ -38,8 +38,8 @@ def demo(
             forking.down(invocation().home)  # it leaves the folder of its socket
         raise typer.Exit(code)
 
-    from tidemark.cli.demo import demo as started
-    from tidemark.cli.demo import watch
+    from tidemark.cli.demonstration import demo as started
+    from tidemark.cli.demonstration import watch
     from tidemark.host.processes import elsewhere
 
     ui = None if no_ui else port

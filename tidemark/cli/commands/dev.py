@@ -20,7 +20,7 @@ def dev(
     port: Annotated[int, typer.Option(help="Port of Dagster's pages.", min=1, max=65535)] = 3000,
 ) -> None:
     """Run schedules, sensors and Dagster's pages, until Ctrl-C; TIDEMARK_SCHEDULE=on ticks."""
-    from orchestration.instance.files import prepare
+    from orchestration.instance.dagster_home import prepare
     from tidemark.cli.dagster_processes import DagsterProcesses, is_taken, stop
 
     if is_taken(port):
@@ -62,7 +62,7 @@ def webserver(context: typer.Context) -> None:
 
     Browsers reach them by loopback, by an address, or by a name of TIDEMARK_WEBSERVER_HOSTS.
     """
-    from orchestration.instance.files import prepare
+    from orchestration.instance.dagster_home import prepare
     from tidemark.board.access import words
     from tidemark.cli.dagster_guard import serve
 

@@ -20,7 +20,7 @@ from tidemark.live.diagnosis import (
     Wish,
     diagnose,
 )
-from tidemark.rocketmq.admin.messages import Message
+from tidemark.rocketmq.admin.stored_messages import Message
 from tidemark.rocketmq.stacks import Stack
 
 app = typer.Typer()

@@ -23,9 +23,9 @@ from tidemark.rocketmq.records import BrokerMetric, Problem, TopicMetric
 from tidemark.rocketmq.snapshot.broker_reading import BrokerReading
 from tidemark.rocketmq.snapshot.problems import Problems
 from tidemark.rocketmq.typed_values import integer, optional, short_text
+from tidemark.rocketmq.wire.addresses import split_endpoint
 from tidemark.rocketmq.wire.client import RemotingClient
 from tidemark.rocketmq.wire.codes import RemotingError
-from tidemark.rocketmq.wire.endpoint import split_endpoint
 
 OPERATION = "GET /metrics"
 DEFAULT_PORT = 5557  # `BrokerConfig.metricsPromExporterPort`

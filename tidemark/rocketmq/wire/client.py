@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, NoReturn, Self, TypeVar
 
 from tidemark.rocketmq.names import version_name
+from tidemark.rocketmq.wire.addresses import RESOLVER, first_to_accept, split_endpoint
 from tidemark.rocketmq.wire.codes import (
     FORWARDED_TO_CLIENTS,
     LOOKS_UP_MESSAGES,
@@ -32,7 +33,6 @@ from tidemark.rocketmq.wire.codes import (
     UnreachableError,
 )
 from tidemark.rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
-from tidemark.rocketmq.wire.endpoint import RESOLVER, first_to_accept, split_endpoint
 from tidemark.rocketmq.wire.frame import Frame, encode_request
 from tidemark.rocketmq.wire.pacing import BUSY, MAX_RETRIES, Allowance, Pace, paced
 from tidemark.rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure

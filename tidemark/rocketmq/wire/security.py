@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidemark.rocketmq.wire.addresses import Networks
 from tidemark.rocketmq.wire.codes import ResponseCode
-from tidemark.rocketmq.wire.endpoint import Networks
 from tidemark.rocketmq.wire.frame import Frame
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from tidemark.board.views.history import MOST_POINTS, series, step_for
+from tidemark.board.views.series import MOST_POINTS, series, step_for
 from tidemark.lake.clocks import Window
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)

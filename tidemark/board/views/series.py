@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemark.board.group_history import COLUMNS, ERROR, MOST, POINT
-from tidemark.board.responses import ProblemError
+from tidemark.board.http_responses import ProblemError
 from tidemark.board.views.parameters import window_of
 from tidemark.board.views.view import Shown, View
 from tidemark.lake.bounds import columns_with_marks

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.rocketmq.admin.messages import LONGEST_VALUE, decode_message
+from tidemark.rocketmq.admin.stored_messages import LONGEST_VALUE, decode_message
 
 BODY = b"card 4111-1111"
 V4, V6 = bytes([10, 1, 2, 3]), bytes(15) + b"\x01"

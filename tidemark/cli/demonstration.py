@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from orchestration.instance.files import opened_storage, prepare
+from orchestration.instance.dagster_home import opened_storage, prepare
 from orchestration.jobs import TICK
 from tidemark.cli.dagster_processes import DagsterProcesses, Program, is_taken, start, stop
 from tidemark.cli.invocation import CommandError

@@ -11,8 +11,8 @@ import time
 import psutil
 import pytest
 
-from tidemark.lab import processes
-from tidemark.lab.processes import Process
+from tidemark.lab import child_processes
+from tidemark.lab.child_processes import Process
 
 # Prints that it started, then waits; `stubborn` ignores SIGTERM.
 PATIENT = "import time; print('up', flush=True); time.sleep(600)"
@@ -26,7 +26,7 @@ def run(tmp_path):
 
     def start(code: str) -> Process:
         log = tmp_path / f"{len(started)}.log"
-        process = processes.start([sys.executable, "-c", code], log, os.environ)
+        process = child_processes.start([sys.executable, "-c", code], log, os.environ)
         started.append(process)
         while "up" not in log.read_text():
             assert process.find() is not None, log.read_text()
@@ -34,7 +34,7 @@ def run(tmp_path):
         return process
 
     yield start
-    processes.stop(started, graceful_seconds=0)
+    child_processes.stop(started, graceful_seconds=0)
 
 
 def test_a_reused_id_is_neither_found_nor_signalled(run):
@@ -42,7 +42,7 @@ def test_a_reused_id_is_neither_found_nor_signalled(run):
     reused = Process(pid=victim.pid, started_at=victim.started_at - 3600)
     assert reused.find() is None
     assert not reused.send(signal.SIGKILL)
-    processes.stop([reused], graceful_seconds=0)
+    child_processes.stop([reused], graceful_seconds=0)
     assert victim.find() is not None
 
 
@@ -50,7 +50,7 @@ def test_a_reused_id_is_neither_found_nor_signalled(run):
 def test_stop_ends_even_stubborn_and_stopped_processes(run):
     patient, stubborn, frozen = run(PATIENT), run(STUBBORN), run(PATIENT)
     frozen.send(signal.SIGSTOP)
-    processes.stop([patient, stubborn, frozen], graceful_seconds=0.5)
+    child_processes.stop([patient, stubborn, frozen], graceful_seconds=0.5)
     assert [process.find() for process in (patient, stubborn, frozen)] == [None] * 3
     # Gone for everybody, not only for us: no zombie is left.
     assert not any(psutil.pid_exists(process.pid) for process in (patient, stubborn, frozen))
@@ -71,14 +71,14 @@ def test_a_frozen_process_works_no_more(run):
         states = {psutil.Process(thread.id).status() for thread in threads}
         assert len(threads) > 40 and states == {psutil.STATUS_STOPPED}
         busy.send(signal.SIGCONT)
-    processes.stop([busy], graceful_seconds=0)
+    child_processes.stop([busy], graceful_seconds=0)
     assert not busy.freeze()
 
 
 def test_stopping_twice_does_nothing(run):
     process = run(PATIENT)
-    processes.stop([process], graceful_seconds=5)
-    processes.stop([process], graceful_seconds=5)
+    child_processes.stop([process], graceful_seconds=5)
+    child_processes.stop([process], graceful_seconds=5)
     assert process.find() is None
 
 
@@ -102,7 +102,7 @@ def test_a_process_takes_terminations_that_its_parent_ignores(run):
 def test_what_another_process_started_is_gone_when_stopped(child_of_another, graceful_seconds):
     """As a broker of a demo that is killed by hand."""
     child = Process(pid=child_of_another.pid, started_at=child_of_another.create_time())
-    processes.stop([child], graceful_seconds=graceful_seconds)
+    child_processes.stop([child], graceful_seconds=graceful_seconds)
     assert child.find() is None
 
 
@@ -117,5 +117,5 @@ def test_a_process_runs_while_one_of_its_threads_does(run):
     while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
     assert process.find() is not None
-    processes.stop([process], graceful_seconds=0)
+    child_processes.stop([process], graceful_seconds=0)
     assert not psutil.pid_exists(process.pid)
