@@ -568,8 +568,8 @@ def test_the_history_holds_every_field_of_a_snapshot():
     """A column that nothing here fills would be compared as NULL for ever."""
     taken = snapshot(START, PAST[2])
     empty = [field.name for field in fields(Snapshot) if not getattr(taken, field.name)]
-    assert empty == ["proxies_answered", "proxies", "staleness_ms", "part", "columns"], (
-        "what only proxies, files and shared snapshots have"
+    assert empty == ["proxies_answered", "proxies", "staleness_ms", "part"], (
+        "what only proxies and files have"
     )
     assert set(TABLES) >= {table.name for table in COMPUTED}
     assert AFTER.start - timedelta(hours=3) == START

@@ -202,7 +202,6 @@ class Scope:
         return replace(
             snapshot,
             problems=[_without_text(problem) for problem in snapshot.problems],
-            columns={},
             brokers=[replace(row, producers=None) for row in snapshot.brokers],
             **{name: seen(getattr(snapshot, name)) for name in TABLES if name != "brokers"},
         )
