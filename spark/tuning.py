@@ -12,6 +12,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark.columns import GROUP_TOPIC_HISTORY, QUEUE_ID
 from tidemark.lake.clocks import Window
 
 KEY_HASH = "key_hash"
@@ -57,14 +58,16 @@ def by_queue(rows: DataFrame) -> DataFrame:
     Spark keeps them there for every window and join whose key holds these columns; otherwise it
     exchanges all rows once more for each.
     """
-    return rows if IN_ONE_PART.get() else rows.repartition("broker", "topic", "queue_id")
+    return _together(rows, *QUEUE_ID)
 
 
 def by_group_topic(rows: DataFrame) -> DataFrame:
     """Bring all rows of a group on a topic into one partition, as `by_queue` those of a queue."""
-    if IN_ONE_PART.get():
-        return rows
-    return rows.repartition("cluster", "consumer_group", "topic")
+    return _together(rows, *GROUP_TOPIC_HISTORY)
+
+
+def _together(rows: DataFrame, *key: str) -> DataFrame:
+    return rows if IN_ONE_PART.get() else rows.repartition(*key)
 
 
 def small(rows: DataFrame) -> DataFrame:
