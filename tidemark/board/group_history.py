@@ -294,7 +294,7 @@ class ChangeCopies(Copies):
 
         try:
             parts, missing = self.read(window, reader, reader)
-        # A page without old changes is better than none, and says so.
+        # A page without old changes is better than none, and states it.
         except DamagedError as error:
             _log.warning("changes of health cannot be read: %s", one_line(error))
             parts, missing = [], [window]

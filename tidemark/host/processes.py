@@ -1,7 +1,7 @@
 """Processes of this machine: their identity, its Java, and the `tidemark` command in its shells.
 
-The identity of a process tells it from another one with a reused id. The module uses nothing of
-Tidemark, so that the lab may use it too.
+The identity of a process distinguishes it from another one with a reused id. The module uses
+nothing of Tidemark, so that the lab may use it too.
 """
 
 import os

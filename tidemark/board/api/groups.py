@@ -203,7 +203,7 @@ def history(
 ) -> Response:
     """Return series of at most 2,000 points: `last` and `max` of each; nulls stand in gaps.
 
-    The columns that mark a number as a bound stand beside it.
+    The columns that mark a number as a bound follow it.
     """
     return json_response(
         history_points(view, cluster, group, topic, start=from_, end=to, step=step, columns=columns)

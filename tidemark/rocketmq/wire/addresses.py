@@ -2,7 +2,7 @@
 
 A name server may list any number of host names, and a resolver may take half a minute for one. A
 thread for each would exhaust the process; threads that all clusters share alike would let one
-cluster take those of the others. So few threads look names up, fewer of them for one cluster.
+cluster take those of the others. So few threads resolve names, fewer of them for one cluster.
 """
 
 import asyncio
