@@ -35,6 +35,12 @@ Lineage = Mapping[str, Mapping[str, list[str]]]
 Java = Any
 """An object of Spark's own classes, which run in Java."""
 
+Field = tuple[int, ...]
+"""The place of a field in a struct, and in a struct within it; empty for the whole value."""
+
+Value = tuple[int, Field]
+"""An attribute of a plan by its number, and one of its fields."""
+
 DEPENDS_ON_ROWS = (quality.QUARANTINE,)
 """Tables whose plan reads only the tables that have invalid rows now."""
 
@@ -73,9 +79,9 @@ def lineage(frame: DataFrame, table: Table) -> Lineage:
     frame_in_java: Java = frame.select(*table.column_names)._jdf
     plan = frame_in_java.queryExecution().analyzed()
     origins: dict[int, tuple[str, str]] = {}
-    computed_from: dict[int, set[int]] = defaultdict(set)
+    computed_by: dict[int, list[Java]] = defaultdict(list)
     for node in _nodes(plan):
-        match node.getClass().getSimpleName():
+        match _kind(node):
             case "DataSourceV2Relation":
                 source = node.table().name().removeprefix(f"{NAME}.")
                 for attribute in _listed(node.output()):
@@ -85,20 +91,21 @@ def lineage(frame: DataFrame, table: Table) -> Lineage:
                 columns = _listed(node.output())
                 for child in _listed(node.children()):
                     for own, other in zip(columns, _listed(child.output()), strict=True):
-                        computed_from[_id(own)].add(_id(other))
+                        if _id(own) != _id(other):
+                            computed_by[_id(own)].append(other)
             case "Generate":
                 for attribute in _listed(node.generatorOutput()):
-                    computed_from[_id(attribute)] |= _referenced(node.generator())
+                    computed_by[_id(attribute)].append(node.generator())
             case _:
                 for expression in _listed(node.expressions()):
-                    if expression.getClass().getSimpleName() == "Alias":
-                        computed_from[_id(expression)] |= _referenced(expression)
+                    if _kind(expression) == "Alias":
+                        computed_by[_id(expression)].append(expression.child())
     return {
         attribute.name(): _by_table(
             {
-                origins[reached]
-                for reached in _reached(_id(attribute), computed_from)
-                if reached in origins and origins[reached][0] != table.name
+                origins[number]
+                for number, _ in _reached((_id(attribute), ()), computed_by)
+                if number in origins and origins[number][0] != table.name
             }
         )
         for attribute in _listed(plan.output())
@@ -115,19 +122,40 @@ def _listed(sequence: Java) -> list[Java]:
     return [sequence.apply(number) for number in range(sequence.size())]
 
 
+def _kind(node: Java) -> str:
+    return node.getClass().getSimpleName()
+
+
 def _id(attribute: Java) -> int:
     return attribute.exprId().id()
 
 
-def _referenced(expression: Java) -> set[int]:
-    return {_id(attribute) for attribute in _listed(expression.references().toSeq())}
+def _values(expression: Java, field: Field = ()) -> Iterator[Value]:
+    """Yield the values that a field of an expression is computed from."""
+    match _kind(expression):
+        case "AttributeReference":
+            yield _id(expression), field
+        case "Alias":
+            yield from _values(expression.child(), field)
+        case "GetStructField":
+            yield from _values(expression.child(), (expression.ordinal(), *field))
+        case "CreateNamedStruct" if field:
+            yield from _values(expression.valExprs().apply(field[0]), field[1:])
+        case _:
+            for child in _listed(expression.children()):
+                yield from _values(child)
 
 
-def _reached(start: int, computed_from: Mapping[int, set[int]]) -> set[int]:
+def _reached(start: Value, computed_by: Mapping[int, list[Java]]) -> set[Value]:
     reached, waiting = set(), {start}
     while waiting:
         reached |= waiting
-        waiting = {one for number in waiting for one in computed_from.get(number, ())} - reached
+        waiting = {
+            value
+            for number, field in waiting
+            for expression in computed_by.get(number, ())
+            for value in _values(expression, field)
+        } - reached
     return reached
 
 
