@@ -34,7 +34,7 @@ from expectations.declarations import (
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
 from tidemark.lake.clocks import HOUR
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, names_in
 from tidemark.lake.tables import TABLES
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.planning.quarantine_decisions import DROPPED, RELEASED, Decision
@@ -237,7 +237,7 @@ class Annotation:
     def is_used_by(self, expectations: Sequence[Expectation]) -> bool:
         """Return whether a condition names one of its columns."""
         return any(
-            column in expectation.condition for column in self.types for expectation in expectations
+            names_in(expectation.condition) & self.types.keys() for expectation in expectations
         )
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark.columns import with_new
 from spark.tuning import small
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
-from tidemark.lake.schema import Table
+from tidemark.lake.schema import Table, names_in
 from tidemark.lake.tables import progress, raw
 from tidemark.model.consumption import AssignmentState, EventKind
 from tidemark.planning.history import LoadedSnapshot
@@ -126,7 +126,11 @@ NO_OUTAGE: Outages = {}
 
 def compares_growth(conditions: Iterable[str]) -> bool:
     """Return whether one of the SQL conditions names a growth."""
-    return any(GROWTH in condition for condition in conditions)
+    return any(name.endswith(GROWTH) for name in _names_in_any(conditions))
+
+
+def _names_in_any(conditions: Iterable[str]) -> frozenset[str]:
+    return frozenset[str]().union(*map(names_in, conditions))
 
 
 def windows_to_compare(conditions: Iterable[str], window: Window, outages: Outages) -> list[Window]:
@@ -150,10 +154,10 @@ def with_growth(
         conditions: SQL conditions.
         outages: the outages in which the snapshots lie, or which they end.
     """
-    texts = list(conditions)
-    if not compares_growth(texts):
+    growing = {name for name in _names_in_any(conditions) if name.endswith(GROWTH)}
+    if not growing:
         return rows  # before the columns are read, for which Spark would resolve its plan
-    names = [name for name in rows.columns if any(name + GROWTH in text for text in texts)]
+    names = [name for name in rows.columns if name + GROWTH in growing]
     if not names:
         return rows
     return with_new(
@@ -408,8 +412,8 @@ GROUP_FEATURES = (
 
 def features_in(conditions: Iterable[str]) -> list[GroupFeature]:
     """Return the features of which a condition names a column."""
-    text = " ".join(conditions)
-    return [feature for feature in GROUP_FEATURES if any(name in text for name in feature.columns)]
+    named = {name.removesuffix(GROWTH) for name in _names_in_any(conditions)}
+    return [feature for feature in GROUP_FEATURES if named.intersection(feature.columns)]
 
 
 def with_features(

@@ -206,7 +206,7 @@ def is_standing(threshold: Threshold) -> Column:
     return (
         (F.col("lag_upper") > 0)
         & (QueueHistory.commit <= QueueHistory.first_commit)
-        & (is_same_queue | ~F.coalesce(QueueHistory.stepped_lately, F.lit(False)))
+        & (is_same_queue | (F.coalesce(QueueHistory.stepped, F.lit(0)) == 0))
         & (QueueHistory.lagged >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )
@@ -271,7 +271,7 @@ def with_health(
         resolved(groups)
         .unionByName(before, allowMissingColumns=True)
         .join(small(numbers.select(*_track_columns())), "snapshot_id", "left")
-        .join(progress, on=["snapshot_id", "number", *GROUP_TOPIC_HISTORY], how="left")
+        .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
         .transform(group_progress)
         .where(inside(window))
         .transform(resolved)
@@ -368,7 +368,13 @@ def _progressed() -> Column:
 
 
 def _stepped_offline() -> Column:
-    return F.coalesce(GroupHistory.stepped_offline, F.lit(False))
+    """Return whether a commit advanced while no client was online."""
+
+    def stepped(number: Column) -> Column:
+        ago = (Track.number - number).cast("int")
+        return F.getbit(QueuesOfGroup.stepped, ago) == 1
+
+    return F.coalesce(F.exists(GroupHistory.offline, stepped), F.lit(False))
 
 
 def _acknowledges() -> Column:

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from spark.columns import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY, SNAPSHOT, Added, column
 from spark.progress.consume_modes import POP, is_lite
-from spark.tuning import KEY_HASH, by_group_topic, small, with_key_hash
+from spark.tuning import by_group_topic, small
 from tidemark.model.health import CacheLimit
 from tidemark.settings.sections import OBSERVATIONS
 
@@ -21,16 +21,17 @@ class Track(Added):
     )
 
 
-def in_observations(*key: str, first: int = 1 - OBSERVATIONS, last: int = 0) -> WindowSpec:
-    """Return the observations of the same key, from one before a row up to it.
-
-    Args:
-        key: columns; by default a group on a topic.
-        first: the first observation, counted from that of the row.
-        last: the last one.
-    """
-    order = SparkWindow.partitionBy(*(key or GROUP_TOPIC_HISTORY)).orderBy(Track.number)
+def in_observations(first: int = 1 - OBSERVATIONS, last: int = 0) -> WindowSpec:
+    """Return the observations of the same group and topic, from one before a row up to it."""
+    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy(Track.number)
     return order.rangeBetween(first, last)
+
+
+class Counting(Added):
+    """The observation that a snapshot counts for."""
+
+    counts_for = column("string", "id of a snapshot in the window")
+    ago = column("int", "how many observations the snapshot lies before that one")
 
 
 LIMIT_TYPE = "struct<kind:string,amount:bigint,limit:bigint>"
@@ -70,8 +71,11 @@ def reached_limit() -> Column:
 NEVER_COMMITTED = -1
 """Stands for an offset that was never committed, as in `ConsumerOffsetManager.queryOffset`."""
 
-OWN = ("consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost", "priority_rank")
-"""Columns of ``progress.queues`` of which the value at an observation is needed."""
+LATEST = (
+    *("observed_at", "consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost"),
+    "priority_rank",
+)
+"""Columns of ``progress.queues`` of which the value at the latest observation is needed."""
 
 
 _CACHE = (
@@ -81,12 +85,11 @@ _CACHE = (
 
 
 class QueueHistory(Added):
-    """A queue at an observation, and over those that count for it."""
+    """A queue over the observations that count for one in the window."""
 
-    commit = column("bigint", "its commit; -1 without one")
+    commit = column("bigint", "the latest commit; -1 without one")
     from_broker = column("boolean", "its offset is kept by the broker for the whole group")
-    stepped = column("boolean", "the commit advanced since the previous observation")
-    stepped_lately = column("boolean", "it did at one of the observations")
+    stepped = column("int", "a bit for each, newest lowest: the commit advanced since the last")
     first_commit = column("bigint", "the commit at the first of them; -1 without one")
     lowest_pull = column("bigint", "lowest pull offset")
     lowest_written = column("bigint", "lowest end of the queue")
@@ -114,9 +117,9 @@ class NamedQueue(Added):
 
 
 class QueuesOfGroup(Added):
-    """The queues of a group on a topic at an observation, and over those that count for it."""
+    """The queues of a group on a topic, over the observations that count for one in the window."""
 
-    stepped = column("boolean", "a commit advanced since the previous observation")
+    stepped = column("int", "as `QueueHistory.stepped`, of any queue")
     progressed = column("boolean", "a commit is further than at the first of them")
     written = column("boolean", "a message was written")
     first_rank = column("int", "lowest `priority_rank` of a queue that progressed")
@@ -143,11 +146,12 @@ def queue_progress(
         is_standing: whether a queue stands still while messages wait, of `QueueHistory`.
 
     Returns:
-        One row per observation, group and topic: `GROUP_TOPIC_HISTORY`, ``snapshot_id``, the number
-        of the observation and `QueuesOfGroup`.
+        One row per observation in the window, group and topic: `GROUP_TOPIC_HISTORY`,
+        ``snapshot_id`` and `QueuesOfGroup`.
     """
-    rows = _with_cache(_over_observations(queues, numbers), client_queues, numbers)
-    key = ("snapshot_id", Track.number, *GROUP_TOPIC_HISTORY)
+    counting = numbers.select("snapshot_id", F.explode("counts_for").alias(*Counting.types()))
+    rows = _with_cache(_over_observations(queues, counting), client_queues, counting)
+    key = ("snapshot_id", *GROUP_TOPIC_HISTORY)
     has_progressed = QueueHistory.commit > QueueHistory.first_commit
     # Spark collects row by row in maps of Java objects, so most queues are added up before.
     named = NamedQueue.to(
@@ -161,7 +165,7 @@ def queue_progress(
         *(*key, *NamedQueue.types()), F.when(is_named, _queue()).alias("queue")
     ).agg(
         *QueuesOfGroup.named(
-            stepped=_any(QueueHistory.stepped),
+            stepped=F.bit_or(QueueHistory.stepped),
             progressed=_any(has_progressed),
             written=_any(F.col("max_offset") > QueueHistory.lowest_written),
             first_rank=F.min(F.when(has_progressed, F.col("priority_rank"))),
@@ -170,7 +174,7 @@ def queue_progress(
     )
     return added_up.groupBy(*key).agg(
         *QueuesOfGroup.named(
-            stepped=F.bool_or(QueuesOfGroup.stepped),
+            stepped=F.bit_or(QueuesOfGroup.stepped),
             progressed=F.bool_or(QueuesOfGroup.progressed),
             written=F.bool_or(QueuesOfGroup.written),
             first_rank=F.min(QueuesOfGroup.first_rank),
@@ -182,42 +186,52 @@ def queue_progress(
     )
 
 
-def _over_observations(queues: DataFrame, numbers: DataFrame) -> DataFrame:
-    """Add `QueueHistory` without ``cache`` to the rows of observations that count."""
-    recent = in_observations(KEY_HASH, *CONSUMED_QUEUE)
+def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
+    """Aggregate the observations of each queue that count for an observation in the window.
+
+    One aggregation reads each row once for every observation it counts for. A window function would
+    read all that count for each row, also for rows before the window: a tick of 16,000 group queues
+    has nine of those for each that counts.
+    """
     commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
     lags_at = F.when(F.col("lag_upper") > 0, F.col("observed_at"))
-    numbered = queues.join(small(numbers.select("snapshot_id", Track.number)), on="snapshot_id")
-    observed = numbered.select(
-        *("snapshot_id", "observed_at", Track.number, *CONSUMED_QUEUE, *OWN),
-        *QueueHistory.named(
-            commit=commit,
-            from_broker=F.col("offset_store") == "broker",
-            stepped=F.col("consumer_offset") > F.col("previous_consumer_offset"),
-        ),
+    stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
+    is_latest = Counting.ago == 0
+    return (
+        by_group_topic(queues)
+        .join(small(counting), on="snapshot_id")
+        .groupBy(*CONSUMED_QUEUE, Counting.counts_for.alias("snapshot_id"))
+        .agg(
+            *(F.max(F.when(is_latest, F.col(name))).alias(name) for name in LATEST),
+            *QueueHistory.named(
+                commit=F.max(F.when(is_latest, commit)),
+                # A boolean, because Spark sorts to aggregate texts.
+                from_broker=F.max(F.when(is_latest, F.col("offset_store") == "broker")),
+                stepped=F.bit_or(F.when(stepped, _bit(Counting.ago))),
+                first_commit=F.max_by(commit, Counting.ago),
+                lowest_pull=F.min("pull_offset"),
+                lowest_written=F.min("max_offset"),
+                highest_written=F.max("max_offset"),
+                lowest_lost=F.min("lost"),
+                lagged=F.count(lags_at),
+                lags_since=F.min(lags_at),
+            ),
+        )
     )
-    return QueueHistory.to(
-        with_key_hash(by_group_topic(observed), *CONSUMED_QUEUE),
-        stepped_lately=F.max(QueueHistory.stepped).over(recent),
-        first_commit=F.first(QueueHistory.commit).over(recent),
-        lowest_pull=F.min("pull_offset").over(recent),
-        lowest_written=F.min("max_offset").over(recent),
-        highest_written=F.max("max_offset").over(recent),
-        lowest_lost=F.min("lost").over(recent),
-        lagged=F.count(lags_at).over(recent),
-        lags_since=F.min(lags_at).over(recent),
-    )
+
+
+def _bit(place: Column) -> Column:
+    return F.call_function("shiftleft", F.lit(1), place)
 
 
 def _with_cache(
-    queues: DataFrame, client_queues: DataFrame | None, numbers: DataFrame
+    queues: DataFrame, client_queues: DataFrame | None, counting: DataFrame
 ) -> DataFrame:
     """Add the latest report about a queue from the observations that count for a snapshot."""
     if client_queues is None:
         return QueueHistory.to(queues, cache=F.lit(None).cast(_CACHE))
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
-    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
     report = F.struct(
         "observed_at",
         F.col("cached_messages").alias("messages"),
@@ -229,7 +243,7 @@ def _with_cache(
     cache = (
         client_queues.where(is_owned)
         .join(small(counting), on="snapshot_id")
-        .groupBy(F.col("counts_for").alias("snapshot_id"), *keys)
+        .groupBy(Counting.counts_for.alias("snapshot_id"), *keys)
         .agg(*QueueHistory.named(cache=F.max(report).cast(_CACHE)))
     )
     return queues.join(cache, on=["snapshot_id", *keys], how="left")
@@ -268,7 +282,7 @@ class GroupHistory(Added):
     observations = column("bigint", "how many there are")
     since = column("timestamp", "instant of the oldest")
     known = column(f"array<{KNOWN}>", "those with a value, oldest first")
-    stepped_offline = column("boolean", "a commit advanced while no client was online")
+    offline = column("array<bigint>", "numbers of those at whose ends no client was online")
     largest_ack_tps = column("double", "largest rate of acknowledgements; NULL where none is known")
     redelivered = column("double", "largest rate of redelivered messages")
     in_flight = column("array<bigint>", "known numbers of messages in flight, oldest first")
@@ -282,7 +296,7 @@ def group_progress(rows: DataFrame) -> DataFrame:
     return GroupHistory.to(
         rows,
         value=F.when(F.col("complete"), value),
-        was_online=F.max("online").over(in_observations(first=-1, last=-1)),
+        was_online=F.max("online").over(in_observations(-1, -1)),
         pops=F.col("consume_mode").eqNullSafe(POP) & ~is_lite(F.col("topic")),
     ).transform(_with_history)
 
@@ -290,7 +304,7 @@ def group_progress(rows: DataFrame) -> DataFrame:
 def _with_history(rows: DataFrame) -> DataFrame:
     all_of_them = in_observations()
     # The step into the first observation that counts began outside.
-    steps = in_observations(first=2 - OBSERVATIONS)
+    steps = in_observations(2 - OBSERVATIONS)
     known = F.when(
         GroupHistory.value.isNotNull(), F.struct("observed_at", GroupHistory.value, "lost")
     )
@@ -303,7 +317,7 @@ def _with_history(rows: DataFrame) -> DataFrame:
         observations=F.count(F.lit(1)).over(all_of_them),
         since=F.min("observed_at").over(all_of_them),
         known=F.collect_list(known).over(all_of_them),
-        stepped_offline=F.max(offline & QueuesOfGroup.stepped).over(steps),
+        offline=F.collect_list(F.when(offline, Track.number)).over(steps),
         largest_ack_tps=F.max("ack_tps").over(all_of_them),
         redelivered=F.max("redelivered_tps").over(all_of_them),
         in_flight=F.collect_list("inflight").over(all_of_them),

@@ -10,7 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark.alerts.group_features import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
+from spark.alerts.group_features import (
+    HISTORY,
+    NO_OUTAGE,
+    Outages,
+    compares_growth,
+    windows_to_compare,
+    with_growth,
+)
 from spark.tuning import inside
 from tests.support.table_rows import minute, minutes, snapshot_id
 from tidemark.lake.clocks import Window
@@ -134,3 +141,8 @@ def test_ticks_and_one_window_give_the_same_growth(spark: SparkSession):
     assert sorted(ticks, key=str) == sorted(at_once, key=str)
     far = complete_before(known, minutes(0, edges[-1]), HISTORY)
     assert any(row[0] in far and row[2] is not None for row in at_once)
+
+
+def test_a_growth_is_named_in_any_case_and_not_by_a_literal() -> None:
+    assert compares_growth(["DEAD_Growth > 0"])
+    assert not compares_growth(["topic = 'dead_growth'", "growth_dead > 0"])
