@@ -16,6 +16,15 @@ Caused by: java.io.FileNotFoundException: File /a/b.parquet does not exist
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 """
 ROOTLESS = JAVA.partition("Caused")[0]
+SOCKET = """Failed to connect
+Caused by: org.postgresql.util.PSQLException: Connection to 127.0.0.1:5432 refused. Check that
+\tat org.postgresql.core.v3.ConnectionFactoryImpl.openConnectionImpl(ConnectionFactoryImpl.java:352)
+Caused by: java.net.ConnectException: Connection refused
+\tat java.base/sun.nio.ch.Net.pollConnect(Native Method)
+"""
+SOCKET_ALONE = """Unable to execute HTTP request: Connect to 127.0.0.1:9000 failed
+Caused by: java.net.ConnectException: Connection refused
+"""
 PYTHON = """Invalid Input Error: Python exception: Traceback (most recent call last):
   File "x.py", line 1, in read
 OSError: no such file
@@ -36,6 +45,12 @@ GONE = """<_InactiveRpcError of RPC that terminated with:
         ("two\n  lines", "two lines"),
         (JAVA, "java.io.FileNotFoundException: File /a/b.parquet does not exist"),
         (ROOTLESS, "org.apache.spark.SparkException: Exception thrown in awaitResult:"),
+        (SOCKET, "PostgreSQL: Connection to 127.0.0.1:5432 refused. Check that"),
+        (
+            SOCKET_ALONE,
+            "Unable to execute HTTP request: Connect to 127.0.0.1:9000 failed Caused by: "
+            "java.net.ConnectException: Connection refused",
+        ),
         (PYTHON, "OSError: no such file"),
         (
             GONE,

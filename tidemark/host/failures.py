@@ -18,7 +18,10 @@ _GONE = re.compile(
 )
 """Text of gRPC's error about a server that does not respond; only Spark is called by gRPC."""
 
-_CAUSED = re.compile(r"^[^\S\n]*+Caused by: (.+)$", re.MULTILINE)
+_CAUSED = re.compile(r"^[^\S\n]*+Caused by: (?!java\.net\.)(.+)$", re.MULTILINE)
+"""The causes of an error in Java. A cause of its sockets names no server; the one above does."""
+
+_OF_POSTGRESQL = re.compile(r"^org\.postgresql\.\S+: ")
 _APPENDED = re.compile(
     r"\n[^\S\n]*+at |\[SQL: |\(Background on this error|JVM stacktrace:"
     r"|For further information visit "
@@ -53,7 +56,7 @@ def essence(text: str) -> str:
         text = text.strip().splitlines()[-1]
     roots = _CAUSED.findall(text)
     if roots:
-        text = roots[-1]
+        text = _OF_POSTGRESQL.sub("PostgreSQL: ", roots[-1])
     line = " ".join(_APPENDED.split(_CALL.sub("", text), maxsplit=1)[0].split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
 

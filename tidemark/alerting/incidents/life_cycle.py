@@ -85,11 +85,17 @@ def advance(
     superseded = [
         incident for incident in current if newest[incident.rule, incident.subject] is not incident
     ]
+    ahead = [
+        key
+        for key, incident in newest.items()
+        if latest is not None and put_back(incident, latest, latest) is not incident
+    ]
     for evaluation in evaluations:
         if latest is not None and evaluation.observed_at <= latest:
-            for key, incident in list(newest.items()):
-                if _covers(evaluation, incident):
-                    newest[key] = put_back(incident, latest, evaluation.observed_at - MICROSECOND)
+            for key in ahead:
+                if key in newest and _covers(evaluation, newest[key]):
+                    before_now = evaluation.observed_at - MICROSECOND
+                    newest[key] = put_back(newest[key], latest, before_now)
         for alert in evaluation.alerts:
             key = alert.rule, alert.subject
             applied = _applied_to(applied_rules, alert.rule, alert.row)
