@@ -39,7 +39,7 @@ test-versions: setup ## what runs on real brokers, on each other version of Rock
 		TIDEMARK_TEST_VERSION=$$version $(MAKE) test ARGS='-m "cluster and not deployment" $(ARGS)' || exit 1; \
 	done
 
-unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
+unit: setup ## the tests that need no Java, broker, Spark or wheel, and are quick: two minutes
 	@# Thousands of small files, 120 MB, go into memory where it has room: 6 s.
 	TMPDIR=$(ROOMY) $(BIN)/python -m pytest -o tmp_path_retention_count=1 -n 2 --dist worksteal -m "not slow and not spark and not cluster and not kills and not wheel and not deployment" $(ARGS)
 

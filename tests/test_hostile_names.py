@@ -145,6 +145,7 @@ def test_a_page_of_all_shows_them_as_text(board: TestClient, path: str) -> None:
     assert not missing or path not in ("/groups", "/incidents")
 
 
+@pytest.mark.slow
 @each_name
 @pytest.mark.parametrize("page", OF_A_NAME)
 def test_a_page_shows_it_as_text(board: TestClient, page: str, name: str) -> None:

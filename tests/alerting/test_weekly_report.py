@@ -130,6 +130,7 @@ def test_rules_that_are_left_out_are_counted(lake: Lake) -> None:
     assert "- +3" in report_body(report) and "- +12" in report_body(report, room=190)
 
 
+@pytest.mark.slow
 def test_budgets_of_the_week_with_what_unknown_minutes_may_have_used(lake: Lake) -> None:
     rows = whole_month(h5="+" * 50 + "-" * 8 + "??", h6="")
     lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, rows))

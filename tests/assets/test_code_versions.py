@@ -52,6 +52,7 @@ def test_every_asset_that_runs_make_has_one() -> None:
     assert without == set()
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_every_process_and_place(before: dict[str, str]) -> None:
     assert before == versions(ROOT)
 

@@ -21,6 +21,7 @@ def taken_over(lake):
     return lake.held
 
 
+@pytest.mark.slow
 def test_python_commits_nothing_without_the_lease(lake):
     process = stopped(lake, "python")
     with taken_over(lake):

@@ -93,6 +93,7 @@ with (root / "marks").open("ab", buffering=0) as marks:
 """
 
 
+@pytest.mark.slow
 def test_loads_survive_a_power_cut_at_any_moment(tmp_path, lake, monkeypatch):
     """Without Spark, so that six moments take seconds."""
     root = lake.home.path.parent

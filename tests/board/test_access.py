@@ -57,6 +57,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers, reads, acts",
     [
@@ -126,6 +127,7 @@ def test_a_reader_plans(guarded: TestClient) -> None:
     assert response.status_code == 404, "this cluster is not configured"
 
 
+@pytest.mark.slow
 def test_logins_are_those_of_the_variables(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +230,7 @@ def test_the_api_takes_json_alone(reader: TestClient) -> None:
     assert response.status_code == 415
 
 
+@pytest.mark.slow
 def test_without_a_login_only_names_of_this_machine_work(reader: TestClient) -> None:
     for host in ("127.0.0.1:8080", "127.0.0.2:8080", "localhost", "LocalHost:80", "[::1]:80"):
         assert reader.get(GROUPS, headers={"Host": host}).status_code == 200, host

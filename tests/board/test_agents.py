@@ -59,6 +59,7 @@ def called(address: str, tool: str, **arguments: Any) -> Any:
     return content.text if result.is_error else json.loads(content.text)
 
 
+@pytest.mark.slow
 def test_all_tools_read_and_say_what_they_take(address: str) -> None:
     tools = talk(address, lambda client: client.list_tools()).tools
     assert {tool.name for tool in tools} == {
@@ -70,6 +71,7 @@ def test_all_tools_read_and_say_what_they_take(address: str) -> None:
         assert all("description" in it for it in tool.input_schema["properties"].values())
 
 
+@pytest.mark.slow
 def test_unknown_is_null_and_a_bound_has_its_mark(address: str) -> None:
     rows = called(address, "list_groups")["items"]
     hostile = next(row for row in rows if row["consumer_group"] == HOSTILE)
@@ -78,6 +80,7 @@ def test_unknown_is_null_and_a_bound_has_its_mark(address: str) -> None:
     assert called(address, "list_groups", q="mailer")["items"][0]["consumer_group"] == "mailer"
 
 
+@pytest.mark.slow
 def test_a_group_is_explained_now_and_then(address: str, lake: Lake) -> None:
     explained = called(address, "explain_group", cluster=CLUSTER, group="mailer")
     assert [row["topic"] for row in explained["topics"]] == ["orders"]
@@ -101,6 +104,7 @@ def test_history_has_its_columns(address: str) -> None:
     assert past["columns"][0] == "lag" and past["points"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "arguments", "reason"),
     [
@@ -137,6 +141,7 @@ def test_it_is_off_by_default(lake: Lake) -> None:
         assert httpx2.post(f"http://{address}/mcp", json={}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_login_and_an_own_origin_are_needed(lake: Lake) -> None:
     login = Login(tokens={TOKEN: Person("reader", may_act=False)})
     with served(application(Store(lake), login=login, serves_agents=True)) as address:

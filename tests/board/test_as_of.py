@@ -30,6 +30,7 @@ def old(filled: Lake, store: Store) -> datetime:
     return at
 
 
+@pytest.mark.slow
 def test_the_past_is_shown_after_its_raw_rows_are_removed(
     client: TestClient, old: datetime
 ) -> None:

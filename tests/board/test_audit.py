@@ -147,6 +147,7 @@ def test_polled_stacks_are_one_request_and_the_newest_are_kept(filled: Lake) -> 
     assert [made.author for made in recorded(shared.state)] == ["2", "1"]
 
 
+@pytest.mark.slow
 def test_an_unreadable_record_is_a_clear_error(client: TestClient, filled: Lake) -> None:
     for name in ("actions.json", "refusals.json", "silences.json", "annotations.json"):
         filled.shared.state.write(name, "[{]")
@@ -191,6 +192,7 @@ def bearer(token: str, **headers: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", **headers}
 
 
+@pytest.mark.slow
 def test_refused_accesses_are_counted_by_person_and_part(filled: Lake) -> None:
     client, refusals = refusing(filled)
     assert client.get("/groups").status_code == 401  # a browser begins so

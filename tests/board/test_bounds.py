@@ -90,6 +90,7 @@ def unmarked(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_page_shows_a_bound_without_its_mark(bounded: TestClient, language: str) -> None:
     shown = 0

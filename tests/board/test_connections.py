@@ -116,6 +116,7 @@ def test_where_all_are_busy_the_newest_is_closed(store: Store) -> None:
             pytest.fail("a place that became free serves nobody")
 
 
+@pytest.mark.slow
 def test_a_head_that_is_sent_slowly_is_not_waited_for(store: Store) -> None:
     with served(application(store), HASTY) as address:
         with connected(address) as unreachable:
@@ -128,6 +129,7 @@ def test_a_head_that_is_sent_slowly_is_not_waited_for(store: Store) -> None:
             assert drip(second), "nor is that of a second request"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/api/v1/silences", "/preferences", "/none"])
 def test_a_body_that_is_sent_slowly_is_not_waited_for(store: Store, path: str) -> None:
     """Also that of a request which is refused before its body is read."""
@@ -170,6 +172,7 @@ def test_a_large_head_is_refused(store: Store) -> None:
             assert fits.recv(100).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_the_command_survives_more_connections_than_it_may_open_files(shown: Lake) -> None:
     port = free_port_base()
     command = ["prlimit", "--nofile=256", str(Path(sys.executable).parent / "tidemark"),

@@ -28,6 +28,7 @@ from tidemark.board.views import live
 from tidemark.lake.catalog import Lake
 
 
+@pytest.mark.slow
 def test_no_expression_takes_the_square_of_a_text() -> None:
     """The patterns read requests and globs, text of brokers, clients and files, and errors."""
     done = subprocess.run(
@@ -126,6 +127,7 @@ CPU_SECONDS = 10.0
 """Processor time of one request: linear work takes a hundredth of it, square work more than it."""
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_length_of_a_request_and_not_faster(shown: Lake) -> None:
     command = [sys.executable, "-m", "tests.support.hostile_requests", str(shown.home.path)]
     done = subprocess.run(

@@ -71,6 +71,7 @@ def of_group(client: TestClient, name: str) -> dict[str, Any]:
     return topic["forecasts"]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_group_has_its_interval(client: TestClient) -> None:
     address = f"/group?cluster={CLUSTER}&topic=orders&group="
     (stated,) = re.findall(r"Drained in ([^.]*)\.", plain(page(client, address + "mailer")))

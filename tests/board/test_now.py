@@ -133,6 +133,7 @@ def test_the_page_of_a_plan_names_the_first_of_many(live: TestClient) -> None:
     assert "4,000 queues, the first 1,000 are shown" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [f"/live?cluster={CLUSTER}", f"/api/v1/live/{CLUSTER}",
                                   f"/plan?cluster={CLUSTER}&group=billing&clients=3"])  # fmt: skip
 def test_a_page_elsewhere_causes_no_request_to_a_broker(live: TestClient, path: str) -> None:

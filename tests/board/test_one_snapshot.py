@@ -97,6 +97,7 @@ def responses(client: TestClient) -> dict[str, str]:
     return {path: client.text.replace("<wbr>", "") for path, client in clients.items()}
 
 
+@pytest.mark.slow
 def test_nothing_of_a_tick_is_shown_before_it_is_over(ticking: Lake) -> None:
     store = Store(ticking)
     store.refresh()
@@ -134,6 +135,7 @@ def test_what_a_person_resolves_is_shown_at_once(ticking: Lake) -> None:
     assert client.get("/api/v1/incidents?state=open").json()["items"] == []
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_a_clock_ahead_is_named_and_not_shown(ticking: Lake) -> None:
     ahead = board_home.now() + timedelta(days=700)
     board_home.add_snapshot(ticking, ahead, numbers(NEW))

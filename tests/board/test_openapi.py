@@ -111,6 +111,7 @@ def responses(client: TestClient) -> Iterator[tuple[str, dict[str, Any], Any]]:
             yield path, schema | {"components": document["components"]}, client.get(address).json()
 
 
+@pytest.mark.slow
 def test_responses_are_as_declared(client: TestClient) -> None:
     checked = {}
     for path, schema, response in responses(client):

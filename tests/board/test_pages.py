@@ -170,6 +170,7 @@ def test_a_person_silences_and_ends_it(firing: str, client: TestClient) -> None:
     assert "somebody" in ended and "done early" in ended
 
 
+@pytest.mark.slow
 def test_a_form_without_its_token_changes_nothing(
     firing: str, client: TestClient, filled: Lake
 ) -> None:
@@ -224,6 +225,7 @@ def test_the_language_with_the_largest_weight(
     assert f'<html lang="{language}"' in text
 
 
+@pytest.mark.slow
 def test_the_reason_of_health_in_chinese(client: TestClient, filled: Lake) -> None:
     reason = "readable lag 90, was 80 over 3 observations (120 s)"
     at = board_home.now() + timedelta(minutes=1)
@@ -280,6 +282,7 @@ def test_a_mistake_at_a_page_is_a_page(reader: TestClient) -> None:
     assert reader.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
     """Also where the window of a page without parameters holds no data."""
     add_snapshot(lake, board_home.now() - timedelta(hours=2))

@@ -65,6 +65,7 @@ def status(
         connection.close()
 
 
+@pytest.mark.slow
 def test_wrong_passwords_hold_up_nobody_else(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     app = application(store, login=Login(users=USERS))
     with served(app) as address, ThreadPoolExecutor(20) as clients:
@@ -123,6 +124,7 @@ def test_right_passwords_are_not_counted() -> None:
         assert asyncio.run(made.are_right(COLLEAGUE, name, "pw"))
 
 
+@pytest.mark.slow
 def test_comparisons_of_all_peers_are_bounded(hashing: Hashing) -> None:
     hashing.may_end.set()
     made = Passwords(USERS)

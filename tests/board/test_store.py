@@ -96,6 +96,7 @@ def test_a_late_snapshot_changes_the_past(store: Store, filled: Lake, client: Te
     assert [row["groups"] for row in client.get(path).json()["items"]] == [1]
 
 
+@pytest.mark.slow
 def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake) -> None:
     for file in Path(filled.home.warehouse).rglob("*.metadata.json"):
         file.write_text("{")
@@ -139,6 +140,7 @@ def test_a_stale_home_is_not_ready(lake: Lake) -> None:
         assert row["fresh"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no database", "no rows", "older"])
 def test_what_could_never_be_read_is_no_empty_response(filled: Lake, damage: str) -> None:
     """The catalog or a file is damaged, or the tables are of another version."""
@@ -201,6 +203,7 @@ def test_changes_without_an_end_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read == [SETTLED_SECONDS, 2 * SETTLED_SECONDS]
 
 
+@pytest.mark.slow
 def test_while_nobody_reads_nothing_is_read_and_the_next_request_waits(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +226,7 @@ def test_while_nobody_reads_nothing_is_read_and_the_next_request_waits(
         ]
 
 
+@pytest.mark.slow
 def test_slow_tables_hold_up_the_first_request_after_a_quiet_time_for_a_bounded_time(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,11 +221,13 @@ def token(client: TestClient, headers: dict[str, str]) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_every_change_is_tested_here(board: FastAPI) -> None:
     changes = {path for method, path, _ in all_routes(board) if method == "POST"}
     assert changes == set(BODIES)
 
 
+@pytest.mark.slow
 def test_no_byte_names_a_group_of_others(board: FastAPI, client: TestClient, home: Lake) -> None:
     """Names that the root user sees of another team are hidden from alice on every route."""
     of = values(home, OWN) | {"q": ""}
@@ -277,6 +279,7 @@ def blurred(response: Any, of: dict[str, str]) -> str:
     return re.sub(r"\d+(\.\d+)?", "0", text)
 
 
+@pytest.mark.slow
 def test_a_group_of_others_is_like_none(board: FastAPI, client: TestClient, home: Lake) -> None:
     """The response to a group of others is that to one that does not exist, on every route."""
     made_up = values(home, MADE_UP) | {"row": "f" * 12}

@@ -141,6 +141,7 @@ def wishes(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
 STACKS_OF_BILLING = f"/api/v1/groups/{CLUSTER}/billing/stacks"
 
 
+@pytest.mark.slow
 def test_the_api_gives_stacks_and_messages(client: TestClient, wishes: list[Wish]) -> None:
     response = client.post(STACKS_OF_BILLING, json={"topic": "orders"})
     assert response.status_code == 200
@@ -256,6 +257,7 @@ def test_a_diagnosis_is_not_shown_as_of_before(client: TestClient, filled: Lake)
     assert LINE in client.get("/incident", params=parameters, headers=HTML).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["{", "[]", '{"clients":[{"outcome":"OF_LATER"}]}', "7"])
 def test_a_diagnosis_that_cannot_be_read_is_left_out(
     client: TestClient, filled: Lake, kept: str

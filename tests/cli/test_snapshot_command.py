@@ -6,6 +6,7 @@ from tests.support.homes import run
 from tidemark.settings.home import Home
 
 
+@pytest.mark.slow
 def test_the_remedy_can_be_pasted_into_a_shell(tmp_path):
     servers = "127.0.0.1:1;127.0.0.1:2"
     done = run(Home.of(tmp_path / "home"), ["lag", "--namesrv", servers])
@@ -20,6 +21,7 @@ clusters:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["snapshot", "lag"])
 def test_an_address_is_enough_where_several_clusters_have_it(tmp_path, command):
     """All brokers there are meant, whatever the clusters of the settings file are."""

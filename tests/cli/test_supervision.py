@@ -64,6 +64,7 @@ def left(name: Path) -> list[psutil.Process]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("times", [1, 10])
 def test_a_signal_ends_whatever_was_started(number: int, times: int, tmp_path: Path) -> None:
@@ -80,6 +81,7 @@ def test_a_signal_ends_whatever_was_started(number: int, times: int, tmp_path: P
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_nothing_is_left_where_nobody_reads_the_report(tmp_path: Path) -> None:
     """As in ``demo | tee log``: Ctrl-C ends `tee` first."""
     process = started(tmp_path)
@@ -91,6 +93,7 @@ def test_nothing_is_left_where_nobody_reads_the_report(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_hangup_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
     process = started(tmp_path, "soon", by=["nohup"])
     assert process.stdout
@@ -100,6 +103,7 @@ def test_a_hangup_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
     assert process.wait() == 7, "the work ended by itself"
 
 
+@pytest.mark.slow
 def test_work_that_ends_by_itself_keeps_its_code_and_leaves_nothing(tmp_path: Path) -> None:
     process = started(tmp_path, "soon")
     output, _ = process.communicate()
@@ -108,6 +112,7 @@ def test_work_that_ends_by_itself_keeps_its_code_and_leaves_nothing(tmp_path: Pa
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_be_ended_is_named(tmp_path: Path) -> None:
     gives_up_at_once = COMMAND.replace("TERM_SECONDS = 0.5", "KILL_SECONDS = -100")
     process = subprocess.run(

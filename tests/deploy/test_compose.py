@@ -142,6 +142,7 @@ def test_no_example_of_a_secret_is_taken_for_one():
         assert {line.split()[0] for line in refused(given)} == placeholders and placeholders
 
 
+@pytest.mark.slow
 def test_users_of_the_database_are_no_superusers_and_enter_one_database(tmp_path):
     """The real script, on a real PostgreSQL whose superuser is another."""
     passwords = {"POSTGRES_PASSWORD": PASSWORD, "ICEBERG_PASSWORD": "i9", "DAGSTER_PASSWORD": "d9"}

@@ -49,6 +49,7 @@ def test_every_example_is_run() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", ["PyIceberg", "Polars", "DuckDB"])
 def test_an_example_prints_the_rows(section: str, lake: Lake) -> None:
     printed(sys.executable, section, lake)

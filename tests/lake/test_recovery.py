@@ -57,6 +57,7 @@ def zeroed(path: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [0, 1, 2], ids=["metadata", "manifest list", "data"])
 @pytest.mark.parametrize("lose", [emptied, zeroed, os.unlink])
 def test_what_a_power_cut_took_is_loaded_again(cut, what, lose, fresh):
@@ -82,6 +83,7 @@ def fresh(monkeypatch):
     return lambda lake: pyiceberg_patches._kept.clear() or Lake(lake.home)
 
 
+@pytest.mark.slow
 def test_two_lost_versions_are_gone_back_over(cut, fresh):
     log = cut.table(raw.QUEUE_OFFSETS.name).metadata.metadata_log
     emptied(newest_files(cut, raw.QUEUE_OFFSETS)[2])
@@ -97,6 +99,7 @@ def test_nothing_changes_where_the_last_run_released_its_lease(cut, fresh):
     assert recover(fresh(cut), lambda _: None) == []
 
 
+@pytest.mark.slow
 def test_whole_tables_stay_as_they_are_after_a_killed_run(cut, fresh):
     places = {table: cut.table(table.name).metadata_location for table in raw.ALL}
     lake = fresh(cut)

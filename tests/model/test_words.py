@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
+import pytest
+
 from tidemark import lab, model
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,7 @@ def product_modules() -> list[Path]:
     return [path for path in paths if not any(path.is_relative_to(it) for it in UNCHECKED)]
 
 
+@pytest.mark.slow
 def test_no_module_repeats_a_word_of_the_model():
     repeated = [
         f"{path.relative_to(ROOT)}:{line}: {word}"

@@ -47,6 +47,7 @@ def started(settings: Settings, instance: dg.DagsterInstance) -> bool:
         return bool(schedule.evaluate_tick(context).run_requests)
 
 
+@pytest.mark.slow
 def test_a_report_is_sent_once_by_the_job(
     settings: Settings, lake: Lake, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

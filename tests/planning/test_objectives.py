@@ -215,6 +215,7 @@ observations = st.lists(
 ).map(sorted)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(observations)
 def test_ticks_equal_a_backfill(tmp_path_factory, empty_lake, history):
@@ -232,6 +233,7 @@ def test_ticks_equal_a_backfill(tmp_path_factory, empty_lake, history):
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(observations, st.data())
 def test_a_cluster_has_the_rows_that_it_has_alone(tmp_path_factory, empty_lake, history, data):

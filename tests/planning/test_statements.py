@@ -76,6 +76,7 @@ def test_hours_that_are_missing_or_not_spelled_are_unknown():
     assert row["bad"] == 90
 
 
+@pytest.mark.slow
 def test_statements_are_of_their_month(lake):
     lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, whole_month(h0="-" * 60)).slice(0))
     assert statements(lake, OCTOBER, OVER).to_pylist()[0]["bad"] == 60

@@ -115,6 +115,7 @@ def test_threads_and_stacks_are_bounded():
     assert max(len(frame) for it in stacks.stacks for frame in it.frames) == LONGEST_FRAME
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

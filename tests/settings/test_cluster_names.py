@@ -61,6 +61,7 @@ def test_a_part_that_no_folder_can_have_is_refused(tmp_path):
     assert len(folder(Home.of(tmp_path), "c", at, "x").parts) > 3
 
 
+@pytest.mark.slow
 def test_commands_refuse_the_name_before_they_land(tmp_path):
     logs = tmp_path / "stats.log"
     line = "2026-11-20 18:25:00 INFO - [TOPIC_PUT_NUMS] [T] "
@@ -76,6 +77,7 @@ def test_commands_refuse_the_name_before_they_land(tmp_path):
     assert not home.landing.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", "?#%")
 def test_nothing_lands_in_a_home_that_a_tick_refuses(tmp_path, mark):
     logs = tmp_path / "stats.log"

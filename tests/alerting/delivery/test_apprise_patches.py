@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import apprise
+import pytest
 import requests
 
 from tidemark.alerting.delivery import channels
@@ -14,6 +15,7 @@ def test_the_installed_apprise_is_the_tested_version():
     assert apprise.__version__ == channels.TESTED_VERSION
 
 
+@pytest.mark.slow
 def test_importing_the_channels_patches_no_library():
     code = (
         "import requests\n"

@@ -39,6 +39,7 @@ def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_broker_outage_is_notified_without_inhibited_incidents(lake, webhook):
     """The ready-made rules, a snapshot a minute: broker-b is unreachable at the first three."""
     rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}

@@ -69,6 +69,7 @@ def few(value: float | None = 1.0) -> list[SourceRows]:
     return [SourceRows((), (), [(metric, [value])])]
 
 
+@pytest.mark.slow
 def test_the_samples_are_those_of_a_scrape(lake: Lake, receiver: Receiver) -> None:
     board = application(Store(lake), ALL_FAMILIES, otlp=settings(receiver.address, seconds=1))
     with TestClient(board, base_url="http://127.0.0.1") as client:
@@ -88,6 +89,7 @@ def test_the_samples_are_those_of_a_scrape(lake: Lake, receiver: Receiver) -> No
     assert set(receiver.paths) == {"/v1/metrics"}
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_down_is_counted_and_disturbs_nothing(
     lake: Lake, monkeypatch, caplog
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_collector_that_is_down_is_counted_and_disturbs_nothing(
     assert not [it for it in caplog.records if it.name.startswith("opentelemetry")]
 
 
+@pytest.mark.slow
 def test_a_collector_that_never_responds_does_not_keep_the_board(lake: Lake) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"http://127.0.0.1:{mute.getsockname()[1]}"

@@ -44,6 +44,7 @@ def past(lake: Lake, newest: datetime, **of_newest: Any) -> None:
         add_snapshots(lake, {at: groups}, queues=shown, brokers=[row, slave])
 
 
+@pytest.mark.slow
 def test_charts_have_the_past_of_one_address(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -60,6 +61,7 @@ def test_charts_have_the_past_of_one_address(
     assert "messages behind in offsets 120" in plain(slave)
 
 
+@pytest.mark.slow
 def test_waits_of_sends_and_a_slave_that_is_behind_are_charts_where_they_are_known(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_broker_that_does_not_respond_says_since_when(
     assert disk == [0.5, 0.5, 0.4, None], "no line is drawn on"
 
 
+@pytest.mark.slow
 def test_topics_with_unreadable_messages_are_those_of_the_broker(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -119,6 +122,7 @@ def test_topics_with_unreadable_messages_are_those_of_the_broker(
     assert "here 400" in words and "elsewhere" not in words
 
 
+@pytest.mark.slow
 def test_incidents_events_and_links_lead_to_and_from_it(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -155,6 +159,7 @@ def test_an_unknown_broker_or_range_is_one_clear_error(
     assert client.get(path, headers=HTML).status_code == status
 
 
+@pytest.mark.slow
 def test_pressure_on_a_broker_and_its_slave_has_units_and_marks(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:

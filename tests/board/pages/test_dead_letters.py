@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 
 from tests.support import board_home
@@ -48,6 +49,7 @@ def items(client: TestClient, parameters: str = "") -> list[dict[str, Any]]:
     return response.json()["items"]
 
 
+@pytest.mark.slow
 def test_groups_with_new_dead_letters_come_first(client: TestClient, filled: Lake) -> None:
     at = _next()
     states = {"many": "OK", "fresh": "STALLED", "unread": "UNKNOWN", "empty": "OK"}
@@ -112,6 +114,7 @@ def test_retries_of_groups_without_dead_letters(client: TestClient, filled: Lake
     assert "No group has a dead letter." in plain(text)
 
 
+@pytest.mark.slow
 def test_the_trend_of_kept_dead_letters(client: TestClient, filled: Lake) -> None:
     newest = _next()
     for back in (40, 20, 0):

@@ -137,6 +137,7 @@ def test_changes_of_health_and_of_incidents_are_changes(client: TestClient, fill
         assert text.count("→") == 1, path
 
 
+@pytest.mark.slow
 def test_changes_of_health_that_are_not_read_yet_are_counted(
     client: TestClient, filled: Lake, store: Store
 ) -> None:
@@ -206,6 +207,7 @@ def test_the_overview_counts_the_incidents_that_it_does_not_list(
     assert '<a href="/incidents">3 more</a>' in text
 
 
+@pytest.mark.slow
 def test_one_is_singular(client: TestClient, filled: Lake) -> None:
     incident = board_home.add_incident(
         filled, board_home.now(), rule="subscription-inconsistent",
@@ -302,6 +304,7 @@ def test_a_group_shows_six_figures_first_and_who_owns_each_queue(
     assert not re.search(r"broker-a / \d [^/]*\bOK\b", shown), "no OK in a group that is blocked"
 
 
+@pytest.mark.slow
 def test_a_plan_begins_with_no_more_members_than_queues(client: TestClient, filled: Lake) -> None:
     at = board_home.now() + timedelta(seconds=1)
     for clients, queues, planned in ((2, 8, 3), (8, 8, 8), (0, 4, 1)):

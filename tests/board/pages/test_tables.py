@@ -42,6 +42,7 @@ def sparks(text: str) -> list[str]:
     return re.findall(r'aria-label="([^"]+ of the last hours, at most [^"]+)"', words(text))
 
 
+@pytest.mark.slow
 def test_topics_have_the_trend_of_their_rate(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -53,6 +54,7 @@ def test_topics_have_the_trend_of_their_rate(
     assert "produced/s of the last hours, at most 70" in sparks(page(client, "/topics"))
 
 
+@pytest.mark.slow
 def test_topics_with_messages_that_nobody_can_read_come_first(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -68,6 +70,7 @@ def test_topics_with_messages_that_nobody_can_read_come_first(
     assert re.search(r'class="num less bad">\s*12<', text)
 
 
+@pytest.mark.slow
 def test_many_topics_are_shown_by_pages_and_all_are_counted(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -89,6 +92,7 @@ def test_many_topics_are_shown_by_pages_and_all_are_counted(
     assert own_count and int(own_count[1]) >= MOST + 5
 
 
+@pytest.mark.slow
 def test_a_topic_without_a_known_kind_is_known_by_its_name(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -99,6 +103,7 @@ def test_a_topic_without_a_known_kind_is_known_by_its_name(
     assert "DLQ" not in first and "DLQ" in folded
 
 
+@pytest.mark.slow
 def test_brokers_have_trends(client: TestClient, filled: Lake, newest: datetime) -> None:
     past(filled, newest)
     # The newest one is of every snapshot.
@@ -113,6 +118,7 @@ def test_brokers_have_trends(client: TestClient, filled: Lake, newest: datetime)
     assert "bytes not dispatched of the last hours, at most 0" not in text, "it is unknown"
 
 
+@pytest.mark.slow
 def test_a_chart_marks_changes_of_health_and_incidents(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -174,6 +180,7 @@ def test_slaves_that_are_behind_and_sends_that_wait(
     assert "behind" in text and "等待中的发送请求" in page(client, "/brokers", "zh")
 
 
+@pytest.mark.slow
 def test_refused_sends_and_light_queues_are_those_of_the_deep_snapshot_before(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:

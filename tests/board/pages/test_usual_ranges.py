@@ -50,6 +50,7 @@ def past(lake: Lake, newest: datetime) -> None:
     add_baselines(lake, {floor_hour(newest): other})
 
 
+@pytest.mark.slow
 def test_each_hour_with_a_basis_has_its_range(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:
@@ -68,6 +69,7 @@ def test_each_hour_with_a_basis_has_its_range(
     assert "每周此时的通常范围 2 s – 5 s" in plain(page(client, GROUP + "6h", "zh"))
 
 
+@pytest.mark.slow
 def test_without_a_basis_nothing_is_drawn(
     client: TestClient, filled: Lake, newest: datetime
 ) -> None:

@@ -67,6 +67,7 @@ def request(address: str, path: str) -> tuple[int, str | None, bytes]:
         connection.close()
 
 
+@pytest.mark.slow
 def test_readers_of_a_silent_cluster_hold_up_nobody_else(
     store: Store, unreachable: UnreachableNameServer
 ) -> None:
@@ -152,6 +153,7 @@ def test_one_snapshot_serves_all_who_ask_within_seconds(
     assert len(taken) == 2
 
 
+@pytest.mark.slow
 def test_few_clusters_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clusters = [
         Cluster(namesrv=("a:9876",), name=f"lab-{number}") for number in range(live.THREADS + 1)

@@ -176,6 +176,7 @@ def test_a_delay_is_the_difference_of_whole_milliseconds(milliseconds):
     assert row["delay_ms"] == milliseconds
 
 
+@pytest.mark.slow
 def test_a_cluster_without_groups_is_not_an_empty_table_alone(tmp_path):
     size = Large(topics=1, queues=1, groups=0, topics_per_group=0)
     with standin.serve(size, brokers=1) as namesrv:

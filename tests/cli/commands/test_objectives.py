@@ -3,6 +3,8 @@
 import json
 from unittest import mock
 
+import pytest
+
 from tests.support.commands import output_of
 from tests.support.objective_hours import whole_month
 from tests.support.table_rows import arrow
@@ -10,6 +12,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.tables import progress
 
 
+@pytest.mark.slow
 def test_a_statement_states_what_is_unknown(lake: Lake) -> None:
     rows = whole_month(h5="+" * 50 + "-" * 8 + "??", h6="")
     other = [row | {"consumer_group": "audit", "good": 0, "bad": 60} for row in rows[:8]]
@@ -29,6 +32,7 @@ def test_a_wrong_month_is_bad_usage(lake: Lake) -> None:
     assert "a month is wanted, e.g. 2026-10" in line
 
 
+@pytest.mark.slow
 def test_mistakes_of_the_file_are_named_beside_the_statement(lake: Lake) -> None:
     lake.append(progress.OBJECTIVES, arrow(progress.OBJECTIVES, whole_month(h0="-" * 60)))
     (lake.home.path / "objectives.yaml").write_text("objectives:\n- macth: {}\n")

@@ -43,6 +43,7 @@ def test_a_text_that_is_no_network(text):
         Networks.of(text)
 
 
+@pytest.mark.slow
 def test_an_advertised_address_outside_gets_no_connection_and_no_account(scripted):
     """The hostile one listens at another address of loopback, which the name server lists."""
     connected = []

@@ -35,6 +35,7 @@ async def looked_up(resolver, owner, host, seconds):
         return await resolver.addresses(owner, host, 1)
 
 
+@pytest.mark.slow
 def test_ten_thousand_names_that_hang_take_four_threads_of_sixteen(stuck):
     before = working()
 
