@@ -30,10 +30,16 @@ from tidemark.rocketmq.names import CONNECTIONS
 from tidemark.rocketmq.records import Problem, Subscription
 from tidemark.rocketmq.snapshot.broker_reading import MOST_NAMED, BrokerReading
 from tidemark.rocketmq.snapshot.discovery import expected_readings
-from tidemark.rocketmq.snapshot.problems import LONGEST_MESSAGE, MOST_PROBLEMS, Problems
+from tidemark.rocketmq.snapshot.problems import (
+    LONGEST_MESSAGE,
+    MOST_PROBLEMS,
+    NAMED_DETAILS,
+    Problems,
+)
 from tidemark.rocketmq.snapshot.target import ClusterTarget
 from tidemark.rocketmq.typed_values import LONGEST_NAME
 from tidemark.rocketmq.wire.addresses import split_endpoint
+from tidemark.rocketmq.wire.codes import ResponseError
 from tidemark.rocketmq.wire.frame import MAX_HEADER_BYTES, FrameError, take_frames
 from tidemark.rocketmq.wire.pacing import MAX_VALUES, MAX_VALUES_OF_BODY, Allowance, most_values
 from tidemark.settings.clusters import configured
@@ -146,6 +152,20 @@ def test_problems_are_bounded_and_those_left_out_are_counted():
     assert (len(rows), problems.left_out) == (MOST_PROBLEMS, 7)
     assert last.message.startswith("7 more problems")
     assert max(len(row.message) for row in rows) == LONGEST_MESSAGE
+
+
+def test_details_that_a_broker_refuses_are_no_reason_to_know_nothing():
+    problems = Problems()
+    for number in range(3 * MOST_PROBLEMS):
+        with problems:
+            raise ResponseError(
+                "h:1", f"QUERY_CONSUME_TIME_SPAN group-{number} topic", 206, "not online"
+            )
+    with problems:
+        raise ResponseError("h:2", "QUERY_CONSUME_TIME_SPAN group topic", 206, "not online")
+    *named, last, other = problems.rows()
+    assert (len(named), problems.left_out, other.endpoint) == (NAMED_DETAILS, 0, "h:2")
+    assert f"({3 * MOST_PROBLEMS - NAMED_DETAILS - 1} more requests failed)" in last.message
 
 
 def test_topics_with_too_many_queues_are_named_or_counted():

@@ -1,16 +1,20 @@
 """The problems of one snapshot: requests that failed, and why."""
 
+from collections import Counter
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from tidemark.rocketmq.records import Problem
 from tidemark.rocketmq.wire.codes import (
+    FORWARDED_TO_CLIENTS,
+    LOOKS_UP_MESSAGES,
     BadResponseError,
     BrokenFrameError,
     BudgetError,
     DeniedError,
     RemotingError,
+    RequestCode,
     ResponseError,
 )
 
@@ -22,6 +26,20 @@ MOST_TEXT = 8 * 1024 * 1024
 
 LONGEST_MESSAGE = 2_000
 """Most characters of one message, because it may repeat text of a broker."""
+
+
+DETAILS = frozenset(
+    code.name
+    for code in (
+        *(RequestCode.QUERY_CONSUME_TIME_SPAN, RequestCode.QUERY_CONSUME_QUEUE),
+        *(RequestCode.VIEW_BROKER_STATS_DATA, *LOOKS_UP_MESSAGES, *FORWARDED_TO_CLIENTS),
+    )
+)
+"""Requests about a single queue, counter, message or client. Each that fails leaves a fact unknown,
+and nothing else is concluded from it."""
+
+NAMED_DETAILS = 100
+"""Failed requests of one kind in `DETAILS` that an endpoint has a problem of its own for."""
 
 
 class Problems:
@@ -41,6 +59,7 @@ class Problems:
         self._text = 0
         self._found: dict[tuple[object, ...], Problem] = {}
         self._repeated: dict[tuple[object, ...], int] = {}
+        self._details: Counter[tuple[str, str]] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -69,8 +88,11 @@ class Problems:
         return True
 
     def add(self, problem: Problem) -> None:
-        """Record one problem."""
-        self._add(problem, (problem,))
+        """Record one problem; of many details that an endpoint refuses only the first ones."""
+        kind = problem.endpoint, problem.operation.partition(" ")[0]
+        if kind[1] in DETAILS:
+            self._details[kind] += 1
+        self._add(problem, kind if self._details[kind] > NAMED_DETAILS else (problem,))
 
     def operations_at(self, endpoint: str) -> set[str]:
         """Return the operations that problems of an endpoint name."""
