@@ -126,7 +126,11 @@ NO_OUTAGE: Outages = {}
 
 def compares_growth(conditions: Iterable[str]) -> bool:
     """Return whether one of the SQL conditions names a growth."""
-    return any(name.endswith(GROWTH) for name in _names_in_any(conditions))
+    return bool(_growths_in(conditions))
+
+
+def _growths_in(conditions: Iterable[str]) -> set[str]:
+    return {name for name in _names_in_any(conditions) if name.endswith(GROWTH)}
 
 
 def _names_in_any(conditions: Iterable[str]) -> frozenset[str]:
@@ -154,7 +158,7 @@ def with_growth(
         conditions: SQL conditions.
         outages: the outages in which the snapshots lie, or which they end.
     """
-    growing = {name for name in _names_in_any(conditions) if name.endswith(GROWTH)}
+    growing = _growths_in(conditions)
     if not growing:
         return rows  # before the columns are read, for which Spark would resolve its plan
     names = [name for name in rows.columns if name + GROWTH in growing]
