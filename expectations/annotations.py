@@ -33,8 +33,9 @@ from expectations.declarations import (
     is_valid,
 )
 from expectations.tick_suites import TICK_EXPECTATIONS
+from tidemark.lake.bounds import names_in
 from tidemark.lake.clocks import HOUR
-from tidemark.lake.schema import Table, names_in
+from tidemark.lake.schema import Table
 from tidemark.lake.tables import TABLES
 from tidemark.model.snapshots import SnapshotSource
 from tidemark.planning.quarantine_decisions import DROPPED, RELEASED, Decision

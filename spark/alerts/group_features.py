@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 
 from spark.columns import with_new
 from spark.tuning import small
+from tidemark.lake.bounds import names_in
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
-from tidemark.lake.schema import Table, names_in
+from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.model.consumption import AssignmentState, EventKind
 from tidemark.planning.history import LoadedSnapshot

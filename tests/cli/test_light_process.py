@@ -1,4 +1,4 @@
-"""Commands that read tables and compute nothing leave out pandas; those that compute have it."""
+"""What a command imports: as little as it needs, since its first line waits for it."""
 
 import gc
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 from tests.support.commands import output_of
 from tests.support.homes import environment
 from tidemark.cli.invocation import keeping_garbage
+from tidemark.cli.main import SHARED
 
 CODE = """
 import sys
@@ -22,6 +23,22 @@ except SystemExit as ended:
 
     print(ended.code, "pandas:", "pandas" in sys.modules)
 """
+
+
+IMPORTS = """
+import sys
+import tidemark.cli.commands.{module}
+
+print([name for name in ("pyarrow", "pyiceberg", "duckdb", "dagster") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("command", ["snapshot", "lag", "why", "plan", "collect"])
+def test_a_command_that_reads_brokers_begins_without_the_tables(command):
+    """Their libraries take longer to import than a small cluster takes to respond."""
+    code = IMPORTS.format(module=SHARED.get(command, command))
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == "[]\n", run.stderr
 
 
 @pytest.mark.slow

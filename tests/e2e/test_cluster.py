@@ -15,7 +15,7 @@ from tidemark.lake.catalog import Lake
 from tidemark.lake.landing import land, landed
 from tidemark.lake.query import select
 from tidemark.lake.tables import TABLES
-from tidemark.live.history_times import remove_skew
+from tidemark.live.broker_times import remove_skew
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.snapshot.target import ClusterTarget

@@ -7,8 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from tidemark.live import broker_times
-from tidemark.live.broker_times import Limits, StoreTime, requested, requests_needed, undated
-from tidemark.live.history_times import remove_skew
+from tidemark.live.broker_times import (
+    Limits,
+    StoreTime,
+    remove_skew,
+    requested,
+    requests_needed,
+    undated,
+)
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.admin.deep_requests import TimeSpan
 from tidemark.rocketmq.names import OffsetKey

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidemark.live.history_times import remove_skew
+from tidemark.live.broker_times import remove_skew
 from tidemark.rocketmq.records import Broker, QueueOffset, Snapshot
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 from tidemark.lake.catalog import Lake
 from tidemark.lake.catalog_config import CatalogConfig
 from tidemark.lake.tables.progress import QUEUES, SNAPSHOTS
-from tidemark.live import consume_modes
-from tidemark.live.history_times import ByOurClock
+from tidemark.live.broker_times import ByOurClock
+from tidemark.live.history_times import consume_modes
 from tidemark.live.lag import group_rows
 from tidemark.rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
@@ -62,7 +62,7 @@ def test_a_mode_is_remembered_when_the_members_have_left(lake: Lake) -> None:
     computed(lake, 2, popped=("pull", 0), gone=("pop", 0))
     computed(lake, 1, popped=("pop", 3), old=("pop", 23.5), pulled=("pull", 0), never=(None, None))
     snapshot = taken(popped=None, old=None, pulled=None, never=None, gone=None, reported="pull")
-    modes = consume_modes.read(CatalogConfig.of(lake.home), snapshot)
+    modes = consume_modes(CatalogConfig.of(lake.home), snapshot)
     assert modes == {("g", "popped"): "pop", ("g", "pulled"): "pull"}, "of the newest, for a day"
     rows = {row["topic"]: row for row in group_rows(snapshot, remembered=modes)}
     marks = {topic: row["lag_is_lower_bound"] for topic, row in rows.items()}
@@ -81,4 +81,4 @@ def test_what_the_snapshot_shows_outweighs_memory(shown: str, mode: str) -> None
 
 
 def test_a_home_without_computed_snapshots_remembers_nothing(lake: Lake) -> None:
-    assert consume_modes.read(CatalogConfig.of(lake.home), taken(orders=None)) == {}
+    assert consume_modes(CatalogConfig.of(lake.home), taken(orders=None)) == {}

@@ -4,11 +4,11 @@ All code that shows a number of a row calls `bound_of`, and all code that compar
 `certain`, so a bound is neither shown nor compared as the number itself.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from tidemark.lake.schema import names_in
 from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq.consume_modes import NUMBERS, Certainty, Number
 
@@ -245,3 +245,12 @@ def _columns_in(sql: str) -> frozenset[str]:
     """Return the columns with a bound that an SQL expression names."""
     bounded = _SUMS | _MINIMA | _MARKED_BY.keys() | BOUND_BY_KIND.keys()
     return names_in(sql) & bounded
+
+
+def names_in(sql: str) -> frozenset[str]:
+    """Return the words of an SQL text outside of its literals, among them the columns it names.
+
+    SQL distinguishes no upper and lower case in them; they are returned in lower case.
+    """
+    without_literals = re.sub(r"'(?:[^'\\]|\\.|'')*'", " ", sql)
+    return frozenset(re.findall(r"\w+", without_literals.lower()))

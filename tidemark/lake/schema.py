@@ -4,7 +4,6 @@ Arrow types are the one type language of the declarations: Arrow, Iceberg, Spark
 to people are all derived from them.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -137,15 +136,6 @@ def type_text(kind: pa.DataType) -> str:
     if kind not in names:
         raise TypeError(f"no spelling for the Arrow type {kind}")
     return names[kind]
-
-
-def names_in(sql: str) -> frozenset[str]:
-    """Return the words of an SQL text outside of its literals, among them the columns it names.
-
-    SQL distinguishes no upper and lower case in them; they are returned in lower case.
-    """
-    without_literals = re.sub(r"'(?:[^'\\]|\\.|'')*'", " ", sql)
-    return frozenset(re.findall(r"\w+", without_literals.lower()))
 
 
 def window_filter(table: Table, window: Window) -> BooleanExpression:

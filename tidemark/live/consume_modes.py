@@ -10,13 +10,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from pyiceberg.catalog import load_catalog
-
-from tidemark.lake.catalog import NAME
-from tidemark.lake.catalog_config import CatalogConfig
-from tidemark.lake.damaged_files import usable
-from tidemark.lake.tables.progress import QUEUES
-from tidemark.live.history_times import newest_computed
 from tidemark.model.consumption import ConsumeMode
 from tidemark.rocketmq import names
 from tidemark.rocketmq.admin.pop import POP_SINCE
@@ -231,27 +224,3 @@ def _of_members(clients: list[Client]) -> Iterator[tuple[Pair, str]]:
         else:
             continue
         yield from (((client.consumer_group, topic), mode) for topic in topics)
-
-
-def read(config: CatalogConfig, snapshot: Snapshot) -> dict[Pair, str]:
-    """Return the mode of each group and topic that the newest computed snapshot has.
-
-    Args:
-        config: how the catalog of the tables is reached.
-        snapshot: the observation after the history.
-
-    Raises:
-        DamagedError: the tables cannot be read.
-    """
-    catalog = load_catalog(NAME, **config.python)
-    where = newest_computed(catalog, QUEUES, snapshot, REMEMBERED)
-    if where is None:
-        return {}
-    with usable(QUEUES.name):
-        table = catalog.load_table(QUEUES.name)
-        # A table from before a column was declared gets it with the next tick.
-        if not set(MODE_COLUMNS) <= set(table.schema().column_names):
-            return {}
-        rows = table.scan(where, selected_fields=MODE_COLUMNS).to_arrow()
-    distinct = rows.group_by(list(MODE_COLUMNS)).aggregate([])
-    return remembered_modes(distinct.to_pylist(), snapshot.observed_at)

@@ -1,7 +1,8 @@
-"""Store times of first unconsumed messages from the history of their queues, skew removed.
+"""What the history adds to a snapshot: store times by our clock, and consume modes.
 
 ``progress.timeline`` dates messages by how queues grew; ``progress.queues`` keeps the store times
-that snapshots have learned, as long as the message is the first unconsumed one.
+that snapshots have learned, as long as the message is the first unconsumed one, and the consume
+modes of groups.
 
 Iceberg is read without Spark, newest hours first, until every message is dated or the limits are
 reached. The imports of this module are heavy: import it only for a home that has a history.
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple, NewType
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -33,50 +34,15 @@ from tidemark.live.broker_times import (
     Step,
     StoreTime,
     StoreTimes,
+    clock_errors,
     group_queue,
 )
+from tidemark.live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
 from tidemark.model.consumption import DelaySource
 from tidemark.model.snapshots import SnapshotSource
+from tidemark.rocketmq.consume_modes import REMEMBERED
 from tidemark.rocketmq.deep.store_times import Unconsumed
 from tidemark.rocketmq.records import Snapshot
-
-ByOurClock = NewType("ByOurClock", Snapshot)
-"""A snapshot whose store times are by our clock: delays of any other are wrong by the skew."""
-
-
-def remove_skew(snapshot: Snapshot) -> ByOurClock:
-    """Set the store times of a snapshot back to our clock, in place, and return it.
-
-    A clock that was not measured counts as ours. The snapshot does not keep the raw instants.
-    """
-    skews = {
-        row.broker: timedelta(milliseconds=row.clock_skew_ms)
-        for row in snapshot.brokers
-        if row.clock_skew_ms
-    }
-    for queue in snapshot.queue_offsets:
-        if queue.newest_stored_at and queue.broker in skews:
-            queue.newest_stored_at = _by_our_clock(queue.newest_stored_at, skews[queue.broker])
-    for row in snapshot.consumer_offsets:
-        if row.first_unconsumed_at and row.broker in skews:
-            row.first_unconsumed_at = _by_our_clock(row.first_unconsumed_at, skews[row.broker])
-    return ByOurClock(snapshot)
-
-
-def _by_our_clock(instant: datetime, skew: timedelta) -> datetime | None:
-    """Return an instant without a skew; None where no calendar has it."""
-    try:
-        return instant - skew
-    except OverflowError:
-        return None
-
-
-def clock_errors(snapshot: Snapshot) -> dict[str, int]:
-    """Return by broker the milliseconds that its measured skew may be off."""
-    return {
-        row.broker: row.clock_error_ms for row in snapshot.brokers if row.clock_error_ms is not None
-    }
-
 
 AGES = tuple(timedelta(hours=hours) for hours in (0, 1, 6, 24, 72))
 """Ends of the spans before the snapshot that are read one after the other."""
@@ -356,3 +322,27 @@ def _as_step(row: dict[str, Any]) -> Step:
     before = None if previous is None else Observation(previous, row["previous_at"])
     after = Observation(row["max_offset"], row["observed_at"])
     return Step(before, after, row["newest_stored_at"])
+
+
+def consume_modes(config: CatalogConfig, snapshot: Snapshot) -> dict[Pair, str]:
+    """Return the mode of each group and topic that the newest computed snapshot has.
+
+    Args:
+        config: how the catalog of the tables is reached.
+        snapshot: the observation after the history.
+
+    Raises:
+        DamagedError: the tables cannot be read.
+    """
+    catalog = load_catalog(NAME, **config.python)
+    where = newest_computed(catalog, QUEUES, snapshot, REMEMBERED)
+    if where is None:
+        return {}
+    with usable(QUEUES.name):
+        table = catalog.load_table(QUEUES.name)
+        # A table from before a column was declared gets it with the next tick.
+        if not set(MODE_COLUMNS) <= set(table.schema().column_names):
+            return {}
+        rows = table.scan(where, selected_fields=MODE_COLUMNS).to_arrow()
+    distinct = rows.group_by(list(MODE_COLUMNS)).aggregate([])
+    return remembered_modes(distinct.to_pylist(), snapshot.observed_at)

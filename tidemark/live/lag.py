@@ -14,9 +14,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemark.live import broker_times
-from tidemark.live.broker_times import MILLISECOND, StoreTime, StoreTimes, group_queue, undated
+from tidemark.live.broker_times import (
+    MILLISECOND,
+    ByOurClock,
+    StoreTime,
+    StoreTimes,
+    clock_errors,
+    group_queue,
+    undated,
+)
 from tidemark.live.consume_modes import NOTHING_REMEMBERED, Consumed, ConsumeModes
-from tidemark.live.history_times import ByOurClock, clock_errors
 from tidemark.model.consumption import DelaySource
 from tidemark.rocketmq import names
 from tidemark.rocketmq.consume_modes import Kind

@@ -12,7 +12,7 @@ from tidemark.board.http_responses import json_response, object_model, page_of, 
 from tidemark.board.views.live import NewPlan, modes_of, plain, planned, problems_of
 from tidemark.board.views.view import View
 from tidemark.lake.tables import progress
-from tidemark.live.history_times import ByOurClock
+from tidemark.live.broker_times import ByOurClock
 from tidemark.live.lag import group_rows
 from tidemark.model.consumption import LookupOutcome, StackOutcome
 from tidemark.rocketmq.records import Snapshot

@@ -23,7 +23,7 @@ from tidemark.board.views.live import NewPlan, modes_of, plain, planned, problem
 from tidemark.lake.bounds import Bound, marked
 from tidemark.lake.clocks import HOUR, MICROSECOND, Window
 from tidemark.lake.tables import progress, raw
-from tidemark.live.history_times import ByOurClock
+from tidemark.live.broker_times import ByOurClock
 from tidemark.live.lag import group_rows
 from tidemark.model.health import TROUBLE as CERTAIN
 from tidemark.model.health import Health

@@ -23,9 +23,9 @@ from tidemark.board.http_responses import ProblemError
 from tidemark.collection.memory import Memory
 from tidemark.host.state import State
 from tidemark.live import allocation_plan
+from tidemark.live.broker_times import ByOurClock, remove_skew
 from tidemark.live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
 from tidemark.live.diagnosis import Diagnosis, Wish, diagnose, with_words
-from tidemark.live.history_times import ByOurClock, remove_skew
 from tidemark.model.snapshots import SnapshotStatus
 from tidemark.rocketmq.collector import collect_snapshot
 from tidemark.rocketmq.records import Snapshot

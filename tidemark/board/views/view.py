@@ -46,8 +46,8 @@ from tidemark.lake.landing import Landed, aside
 from tidemark.lake.schema import Table
 from tidemark.lake.tables import progress, raw
 from tidemark.lake.typed_rows import plain_rows
+from tidemark.live.broker_times import ByOurClock
 from tidemark.live.diagnosis import Diagnosis
-from tidemark.live.history_times import ByOurClock
 from tidemark.planning import quarantine_decisions as quarantine
 from tidemark.planning.quarantine_decisions import UNDONE, Decision, QuarantinedRow
 from tidemark.settings.home import Home

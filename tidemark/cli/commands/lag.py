@@ -10,8 +10,7 @@ from tidemark.cli.invocation import CommandError, NamesrvOption, invocation
 from tidemark.cli.output import Format, duration, printable, table, table_text, to_json
 from tidemark.cli.snapshot_command import targeted_snapshot
 from tidemark.lake.bounds import Bound, bound_of
-from tidemark.live.broker_times import StoreTimes
-from tidemark.live.history_times import remove_skew
+from tidemark.live.broker_times import StoreTimes, remove_skew
 from tidemark.live.lag import group_rows
 from tidemark.model.consumption import ConsumeMode, DelaySource
 from tidemark.rocketmq.names import OWN_TOPICS
@@ -110,10 +109,10 @@ def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
     if catalog and any(row["consume_mode"] is None for row in rows):
         # Imported here: without a history nothing is printed later than it can be.
         from tidemark.host.failures import one_line
-        from tidemark.live import consume_modes
+        from tidemark.live import history_times
 
         try:
-            rows = group_rows(snapshot, times, consume_modes.read(catalog(), snapshot))
+            rows = group_rows(snapshot, times, history_times.consume_modes(catalog(), snapshot))
         except Exception as error:
             problems.append(f"consume_mode: progress.queues: {one_line(error)}")
     return snapshot, rows, [printable(line) for line in problems]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.lake.schema import names_in
+from tidemark.lake.bounds import names_in
 
 
 @pytest.mark.parametrize(
