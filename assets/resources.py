@@ -4,11 +4,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache
 from pathlib import Path
 
 import dagster as dg
@@ -43,6 +44,12 @@ from tidemark.settings.sections import DEFAULT_HISTORY, RUN_MINUTES, HistorySett
 GRACE_SECONDS = 20.0
 """Longest time for an interrupted run to end. It may wait for a response that never comes, as of
 an engine that hangs. A kill loses nothing."""
+
+FREES_SECONDS = 1.0
+"""Seconds between two times that a waiting run frees its slots."""
+
+_WAITS = "tidemark_waits"
+"""Key of a step that no run has."""
 
 
 class LakeResource(dg.ConfigurableResource):
@@ -87,7 +94,7 @@ class LakeResource(dg.ConfigurableResource):
             return
         leases, longest = self.lake.shared.leases, 60 * self.run_minutes
         try:
-            self._lease = leases.acquire(RUN, longest, partial(self._wait_for, waiting))
+            self._lease = leases.acquire(RUN, longest, self._while_waiting(waiting))
         except HeldError as error:
             raise dg.Failure(
                 f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "
@@ -96,11 +103,18 @@ class LakeResource(dg.ConfigurableResource):
             ) from error
         self.lake.held = self._lease
 
-    def _wait_for(self, report: Callable[[str], None], holder: str) -> None:
-        """Report the holder of the lease, and keep no slot that its next step may need."""
-        if self._of_run:
-            free_slots(*self._of_run)
-        report(f"waiting for the run of {holder}, which changes the tables")
+    def _while_waiting(self, report: Callable[[str], None]) -> Callable[[str], None]:
+        """Return what reports a holder of the lease, and keeps no slot that its next step needs."""
+        once, freed_at = cache(report), -FREES_SECONDS
+
+        def wait_for(holder: str) -> None:
+            nonlocal freed_at
+            if self._of_run and time.monotonic() - freed_at >= FREES_SECONDS:
+                free_slots(*self._of_run)
+                freed_at = time.monotonic()
+            once(f"waiting for the run of {holder}, which changes the tables")
+
+        return wait_for
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
@@ -119,7 +133,7 @@ class LakeResource(dg.ConfigurableResource):
                 report = context.log.info if context.log else lambda _: None
                 recover(self.lake, context.log.warning if context.log else report)
                 self._of_run = context.instance, run_id
-                upgrade(self.lake, report, partial(self._wait_for, report))
+                upgrade(self.lake, report, self._while_waiting(report))
             try:
                 yield self
             finally:
@@ -148,10 +162,17 @@ def free_slots(instance: dg.DagsterInstance, run_id: str) -> None:
         run_id: of the run that waits.
     """
     storage = instance.event_log_storage
-    if storage.supports_global_concurrency_limits:
-        for slot in storage.get_concurrency_info(TABLES_POOL).claimed_slots:
-            if slot.run_id == run_id:
-                storage.free_concurrency_slot_for_step(run_id, slot.step_key)
+    if not storage.supports_global_concurrency_limits:
+        return
+    pool = storage.get_concurrency_info(TABLES_POOL)
+    for slot in pool.claimed_slots:
+        if slot.run_id == run_id:
+            storage.free_concurrency_slot_for_step(run_id, slot.step_key)
+    if pool.pending_step_count:
+        # Dagster assigns no slot to a step that began to wait while one was freed, until the next
+        # is: a claim that is given back is the next.
+        storage.claim_concurrency_slot(TABLES_POOL, run_id, _WAITS)
+        storage.free_concurrency_slot_for_step(run_id, _WAITS)
 
 
 def _has_workers(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from assets.dagster_names import LONGEST_TAG, longest_time_tag, process_of
 from assets.partitions import PENDING, TABLES_POOL, range_tags
-from assets.resources import LakeResource
+from assets.resources import LakeResource, free_slots
 from orchestration.resources import resources
 from tidemark.host.leases import RUN, FileLeases
 from tidemark.host.processes import identity
@@ -118,6 +118,20 @@ def test_a_run_that_waits_keeps_no_slot(tmp_path):
         assert holds.wait(30)
         assert job.execute_in_process(instance=instance).success
         assert of_holder.result()
+
+
+def test_a_step_that_began_to_wait_while_a_slot_was_freed_gets_it(tmp_path):
+    """Dagster counts the free slots before it notes that the step waits."""
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots(TABLES_POOL, 1)
+        storage.add_pending_step(TABLES_POOL, "holder", "next", should_assign=False)
+        assert not storage.claim_concurrency_slot(TABLES_POOL, "holder", "next").is_claimed
+        free_slots(instance, "waits")
+        assert storage.claim_concurrency_slot(TABLES_POOL, "holder", "next").is_claimed
+        free_slots(instance, "waits")
+        (waiting,) = storage.get_concurrency_info(TABLES_POOL).pending_steps
+        assert waiting.run_id == "holder"
 
 
 def test_the_longest_time_is_a_setting(tmp_path, monkeypatch):

@@ -126,7 +126,7 @@ class Leases(ABC):
         Args:
             name: of the right.
             seconds: the longest wait.
-            waiting: called once with the holder, where the lease is not free at once.
+            waiting: called with the holder before each wait of `poll_seconds`.
 
         Raises:
             HeldError: another process holds it all that time.
@@ -139,7 +139,6 @@ class Leases(ABC):
                 continue
             if waiting:
                 waiting(holder)
-                waiting = None
             if time.monotonic() >= deadline:
                 raise HeldError(f"the lease {name!r} is held by {holder}")
             time.sleep(self.poll_seconds)

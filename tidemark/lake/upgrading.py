@@ -44,7 +44,7 @@ def upgrade(
     Args:
         lake: the tables.
         report: receives a line for each thing that is done in an older home.
-        waiting: receives the holder of the lease of runs, where this waits for it.
+        waiting: receives the holder of the lease of runs before each wait for it.
 
     Returns:
         How many things were done.
