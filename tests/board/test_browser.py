@@ -1,7 +1,8 @@
 """The pages in a real browser: filter, acknowledge, keyboard, refresh, and no complaint of it."""
 
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -35,11 +36,17 @@ GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
 
 
 @pytest.fixture
-def address(lake: Lake) -> Iterator[str]:
-    """A board that listens, on a home with an open incident."""
+def store(lake: Lake) -> Store:
+    """The rows of a home with an open incident."""
     add_snapshot(lake, board_home.now(), queues=QUEUES)
     board_home.add_incident(lake, board_home.now())
-    with served(application(Store(lake))) as place:
+    return Store(lake)
+
+
+@pytest.fixture
+def address(store: Store) -> Iterator[str]:
+    """A board that listens."""
+    with served(application(store)) as place:
         yield f"http://{place}"
 
 
@@ -101,26 +108,33 @@ def test_a_phone_shows_no_page_wider_than_itself(page: playwright.Page) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
-def add_more(page: playwright.Page, lake: Lake) -> list[str]:
-    """Adds dead letters, a failed expectation and quarantined rows; returns the ids of these.
+def wait_until_read(store: Store) -> None:
+    """Waits until the board shows all rows that were written before."""
+    written_at, deadline = datetime.now(UTC), time.monotonic() + 60
+    while store.checked_at is None or store.checked_at < written_at:
+        assert time.monotonic() < deadline, "the board does not read the tables"
+        store.note_request()
+        time.sleep(0.1)
+    assert store.problem is None
 
-    The board has read all of them afterwards.
-    """
+
+def add_more(store: Store) -> list[str]:
+    """Adds dead letters, a failed expectation and quarantined rows; returns the ids of these."""
+    lake = store.lake
     at = lake.read(progress.SNAPSHOTS, columns=("observed_at",))["observed_at"].to_pylist()[-1]
     topic = {"topic": "%DLQ%mailer", "messages": 3, "added_last_hour": 1, "complete": True}
     topic |= {"oldest_at": at - timedelta(hours=30), "newest_at": at}
     lake.append(progress.TOPICS, board_home.rows_of(progress.TOPICS, at, [topic]))
     add_results(lake, at, {"expectation": "few", "success": False, "unexpected": 2})
     ids = add_quarantined(lake, at, 1, 2)
-    for _ in range(600):
-        if page.request.get("/api/v1/quality/quarantine").json()["items"]:
-            return ids
-        page.wait_for_timeout(100)
-    pytest.fail("the board does not read the quarantined rows")
+    wait_until_read(store)
+    return ids
 
 
-def test_a_quarantined_row_is_released_by_keyboard(page: playwright.Page, lake: Lake) -> None:
-    (row, _) = add_more(page, lake)
+def test_a_quarantined_row_is_released_by_keyboard(
+    page: playwright.Page, lake: Lake, store: Store
+) -> None:
+    (row, _) = add_more(store)
     page.goto("/quality")
     page.get_by_label(f"Choose {row}").focus()
     page.keyboard.press("Space")
@@ -133,9 +147,11 @@ def test_a_quarantined_row_is_released_by_keyboard(page: playwright.Page, lake: 
     assert (decision.row_id, decision.comment) == (row, "the broker confirms it")
 
 
-def test_a_tick_leaves_a_form_that_a_person_fills_in(page: playwright.Page, lake: Lake) -> None:
+def test_a_tick_leaves_a_form_that_a_person_fills_in(
+    page: playwright.Page, lake: Lake, store: Store
+) -> None:
     """The page refreshes only its results."""
-    (row, _) = add_more(page, lake)
+    (row, _) = add_more(store)
     page.goto("/quality")
     page.wait_for_timeout(1500)
     page.get_by_label(f"Choose {row}").check()
@@ -150,13 +166,13 @@ def test_a_tick_leaves_a_form_that_a_person_fills_in(page: playwright.Page, lake
 
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
 def test_axe_finds_no_serious_fault(
-    page: playwright.Page, lake: Lake, theme: str, width: int
+    page: playwright.Page, lake: Lake, store: Store, theme: str, width: int
 ) -> None:
     """On every page; axe-core is loaded past the policy that forbids scripts in pages."""
     page.emulate_media(color_scheme=theme)  # pyright: ignore
     page.set_viewport_size({"width": width, "height": 844})
     (row,) = lake.read(alerting.INCIDENTS, columns=("incident_id",)).to_pylist()
-    add_more(page, lake)
+    add_more(store)
     paths = ["/", "/groups", GROUP, "/incidents", f"/incident?id={row['incident_id']}", "/topics"]
     paths += [f"/topic?cluster={CLUSTER}&topic=orders", "/brokers", "/events", "/quality"]
     paths += ["/dead-letters", "/groups?at=2026-01-01T00:00:00Z"]
@@ -169,17 +185,20 @@ def test_axe_finds_no_serious_fault(
     assert faults == {}
 
 
-def add_past(lake: Lake) -> None:
+def add_past(store: Store) -> None:
     now = board_home.now()
     groups = {
         now - timedelta(minutes=back): [group("mailer", lag=1000 + back)]
         for back in (50, 40, 30, 20, 10)
     }
-    add_snapshots(lake, groups, queues=QUEUES)
+    add_snapshots(store.lake, groups, queues=QUEUES)
+    wait_until_read(store)
 
 
-def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, lake: Lake) -> None:
-    add_past(lake)
+def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(
+    page: playwright.Page, store: Store
+) -> None:
+    add_past(store)
     page.goto(GROUP)
     plot = page.locator("figure.drawn .u-over").first
     plot.scroll_into_view_if_needed()
@@ -199,9 +218,9 @@ def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_pointer_reads_the_usual_range_of_an_hour(
-    page: playwright.Page, lake: Lake, width: int
+    page: playwright.Page, lake: Lake, store: Store, width: int
 ) -> None:
-    add_past(lake)
+    add_past(store)
     hour = floor_hour(board_home.now()) - HOUR
     row = {"consumer_group": "mailer", "hour_of_week": 1, "weeks": 3}
     rows = [
@@ -209,6 +228,7 @@ def test_a_pointer_reads_the_usual_range_of_an_hour(
         for place in (0, 1)
     ]
     lake.append(progress.BASELINES, board_home.rows_of(progress.BASELINES, hour, rows))
+    wait_until_read(store)
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(f"{GROUP}&from={hour:%Y-%m-%dT%H:%M}&to={board_home.now():%Y-%m-%dT%H:%M:%S}")
     legend = page.locator("figure.drawn .legend .range")
@@ -228,8 +248,8 @@ def test_a_pointer_reads_the_usual_range_of_an_hour(
     assert inside[3] > 0, "the range is painted where the line is not"
 
 
-def test_without_javascript_pages_can_be_read(address: str, lake: Lake) -> None:
-    add_past(lake)
+def test_without_javascript_pages_can_be_read(address: str, store: Store) -> None:
+    add_past(store)
     with browser_page(base_url=address, java_script_enabled=False) as made:
         made.goto(GROUP)
         playwright.expect(made.locator("figure svg").first).to_be_visible()
@@ -253,8 +273,8 @@ def test_maintenance_is_planned_by_keyboard(page: playwright.Page, lake: Lake) -
     assert made.starts_at and made.starts_at.year == 2030 and made.match == {"topic": ("orders",)}
 
 
-def test_a_page_goes_back_in_time(page: playwright.Page, lake: Lake) -> None:
-    add_past(lake)
+def test_a_page_goes_back_in_time(page: playwright.Page, store: Store) -> None:
+    add_past(store)
     page.goto("/groups")
     page.get_by_text("View", exact=True).click()
     at = board_home.now() - timedelta(minutes=25)

@@ -54,7 +54,8 @@ class Store:
         groups: groups over time.
         health: copies of the changes of health of groups.
         problem: why the tables could not be read at the last check; None when they were.
-        checked_at: when they were last checked; None before the first check.
+        checked_at: when the last check began; None before the first ended. Rows that were written
+            before are among those that are shown.
         changes: how often other rows were read; it grows with every change.
     """
 
@@ -185,7 +186,7 @@ class Store:
     def refresh(self) -> bool:
         """Read changed tables again; return whether any had changed."""
         with self._reading:
-            before = self._newest
+            before, began_at = self._newest, datetime.now(UTC)
             try:
                 if self._has_history():
                     present = self.files.present()
@@ -203,7 +204,7 @@ class Store:
                 if reason != self.problem:
                     _log.warning("tables cannot be read: %s", reason)
                 self.problem = reason
-            self.checked_at = datetime.now(UTC)
+            self.checked_at = began_at
             self._was_read.set()
             has_changed = self._newest is not before
         if has_changed:
