@@ -1,6 +1,7 @@
 """Names of clusters: the same ones are taken by settings, commands and landing."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from functools import partial
 
@@ -8,7 +9,15 @@ import pytest
 
 from tests.rocketmq.conftest import scripted  # noqa: F401 - a fixture
 from tests.support.homes import run
-from tests.support.hostile_servers import frame, serve
+from tests.support.hostile_servers import (
+    GROUPS,
+    MEMBERS,
+    frame,
+    list_brokers,
+    replaced,
+    sent,
+    serve,
+)
 from tidemark.collection.snapshots import NeverReachedError, take_snapshots
 from tidemark.host.shared import Shared
 from tidemark.lake.landing import folder, land, landed
@@ -113,5 +122,27 @@ def test_a_name_that_a_name_server_gives_is_refused(scripted, tmp_path):  # noqa
             take = partial(take_snapshots, shared, [Cluster(namesrv=(server,), deep_every=0)])
             with pytest.raises(NeverReachedError, match=r"230 characters.*TIDEMARK_CLUSTER"):
                 await asyncio.to_thread(take)
+
+    asyncio.run(main())
+
+
+def test_brokers_that_respond_give_the_name_also_where_nothing_is_known(scripted, tmp_path):  # noqa: F811
+    """The members of 2,500 groups are refused, more than the problems that a snapshot names."""
+    groups = {f"g{number}": {"consumeEnable": True, "brokerId": 0} for number in range(2_500)}
+    wrong = {
+        GROUPS: replaced(b"", json.dumps({"subscriptionGroupTable": groups}).encode()),
+        MEMBERS: sent(lambda opaque, _: frame(opaque, code=1, remark="busy")),
+    }
+
+    async def main():
+        async with (
+            scripted(partial(serve, "a", wrong)) as broker,
+            scripted(partial(list_brokers, {"a": broker})) as server,
+        ):
+            shared = Shared.of_home(Home.of(tmp_path))
+            cluster = Cluster(namesrv=(server,), deep_every=0)
+            (snapshot,) = await asyncio.to_thread(take_snapshots, shared, [cluster])
+        assert (snapshot.cluster, snapshot.status, snapshot.consumer_offsets) == ("c", "FAILED", [])
+        assert "problems more than the 2000" in snapshot.problems[0].message
 
     asyncio.run(main())

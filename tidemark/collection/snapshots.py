@@ -191,7 +191,9 @@ async def _take_snapshot(
     deep = deep and replace(deep, priority_groups=tuple(priority_groups))
     snapshot = await _collect(cluster, memory, seconds, deep, read)
     if snapshot.status == SnapshotStatus.FAILED:
-        snapshot.cluster = cluster.name or memory.cluster or ""
+        # A name server that lists no broker which responds may be that of another cluster.
+        given = snapshot.cluster if snapshot.brokers_answered else ""
+        snapshot.cluster = cluster.name or memory.cluster or given
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")

@@ -105,7 +105,7 @@ class Problems:
         return (endpoint, DeniedError) in self._found
 
     def rows(self) -> list[Problem]:
-        """Return all problems, in order."""
+        """Return all problems, in order; the first one counts those that are left out."""
         rows = [
             replace(problem, message=f"{problem.message} ({more} more requests failed)")
             if (more := self._repeated[key])
@@ -113,10 +113,12 @@ class Problems:
             for key, problem in self._found.items()
         ]
         if self.left_out:
-            more = f"{self.left_out} more problems: a snapshot names {MOST_PROBLEMS} at most"
-            rows.append(
-                Problem(endpoint=rows[0].endpoint, operation="collect", code=None, message=more)
+            more = (
+                f"{self.left_out} problems more than the {len(rows)} that a snapshot names, "
+                "so it keeps no rows"
             )
+            endpoint = rows[0].endpoint
+            rows.insert(0, Problem(endpoint=endpoint, operation="collect", code=None, message=more))
         return rows
 
     def add_unsent(self, endpoint: str, requests: int) -> None:
