@@ -151,8 +151,6 @@ def test_an_empty_board_fills_itself(lake: Lake) -> None:
             made.goto(path)
             playwright.expect(made.get_by_text("Nothing is computed yet")).to_be_visible()
             assert made.locator("h1").count() == 1, "nothing else than what happens now"
-        # The stream has sent its first number by the time the page is at rest.
-        made.wait_for_timeout(1500)
         add_snapshots(lake, {board_home.now(): [group("newcomer", lag=77)]})
         playwright.expect(made.get_by_text("newcomer").first).to_be_visible()
         playwright.expect(made.get_by_text("Nothing is computed yet")).to_have_count(0)

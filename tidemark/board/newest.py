@@ -119,12 +119,14 @@ class Newest:
         rows: table name -> rows; every kept table is there, also without rows.
         versions: table name -> version of the table that the rows were read from.
         ahead: rows of ``raw.snapshots`` that lay later than counts (`tidemark.lake.clocks`).
+        changes: how often rows had been read, these included.
     """
 
     at: Mapping[str, datetime] = field(default_factory=dict)
     rows: Mapping[str, pa.Table] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     ahead: Sequence[Mapping[str, Any]] = ()
+    changes: int = 0
 
     def of(self, table: Table, cluster: str | None = None) -> pa.Table:
         """Return the kept rows of a table, of one cluster or of all."""
@@ -177,6 +179,7 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
         rows=rows,
         versions=dict(versions),
         ahead=_ahead(lake, now) if is_loaded else known.ahead,
+        changes=known.changes + 1,
     )
 
 

@@ -56,7 +56,6 @@ class Store:
         problem: why the tables could not be read at the last check; None when they were.
         checked_at: when the last check began; None before the first ended. Rows that were written
             before are among those that are shown.
-        changes: how often other rows were read; it grows with every change.
     """
 
     def __init__(self, lake: Lake, has_history: Callable[[], bool] = lambda: True) -> None:
@@ -74,7 +73,6 @@ class Store:
         self.health = ChangeCopies(lake, self.files)
         self.problem: str | None = None
         self.checked_at: datetime | None = None
-        self.changes = 0
         self._has_history = has_history
         self._newest = Newest()
         self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
@@ -120,6 +118,11 @@ class Store:
     def was_read(self) -> bool:
         """Whether there are rows or the reason why there are none."""
         return self._was_read.is_set()
+
+    @property
+    def changes(self) -> int:
+        """How often other rows were read."""
+        return self._newest.changes
 
     @property
     def newest(self) -> Newest:
@@ -209,7 +212,6 @@ class Store:
             has_changed = self._newest is not before
         if has_changed:
             with self._changed:
-                self.changes += 1
                 self._changed.notify_all()
         return has_changed
 

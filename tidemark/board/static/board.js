@@ -3,9 +3,10 @@
 const past = new URLSearchParams(location.search).has("at");
 if (!past && document.querySelector("#live, #waiting") && window.EventSource) {
   const source = new EventSource("/changes");
-  let seen = null;
+  // A tick may have landed since the page was made.
+  let seen = document.body.dataset.changes;
   source.addEventListener("message", (event) => {
-    if (seen !== null && seen !== event.data) document.body.dispatchEvent(new Event("board-changed"));
+    if (seen !== event.data) document.body.dispatchEvent(new Event("board-changed"));
     seen = event.data;
   });
 }

@@ -84,6 +84,11 @@ class Shown:
         return self._base.observed_at
 
     @property
+    def changes(self) -> int | None:
+        """How often rows had been read, these included; None for those of the past."""
+        return self._base.changes if isinstance(self._base, Newest) else None
+
+    @property
     def owners(self) -> Owners:
         """The teams of groups."""
         return self.scope.owners
