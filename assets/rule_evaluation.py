@@ -145,15 +145,17 @@ def evaluations(
         alerts: the alerts of the rules at these snapshots.
         incidents: the incidents so far.
     """
-    true: dict[tuple[str, datetime], list[Alert]] = {}
+    true: dict[tuple[str | None, datetime], list[Alert]] = {}
     subjects = {
         (incident.rule, incident.subject): incident.cluster
         for incident in incidents
         if incident.kind not in PIPELINE_KINDS
     }
     for alert in alerts:
-        true.setdefault((alert.row["cluster"], alert.observed_at), []).append(alert)
-        subjects[alert.rule, alert.subject] = alert.row["cluster"]
+        key = alert.rule, alert.subject
+        if not subjects.get(key):
+            subjects[key] = alert.row["cluster"]
+        true.setdefault((subjects[key], alert.observed_at), []).append(alert)
     found_true = [
         tuple(true.get((snapshot.cluster, snapshot.observed_at), ())) for snapshot in snapshots
     ]

@@ -13,7 +13,6 @@ give the same incidents with the same ids.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -78,7 +77,7 @@ def advance(
     Returns:
         The incidents after the evaluations. Incidents that never fired may be missing.
     """
-    applied_rules = {name: rule.applied_rules() for name, rule in rules.items()}
+    applied_to = _AppliedRules(rules)
     newest: dict[tuple[str, str], Incident] = {}
     for incident in sorted(current, key=lambda incident: incident.opened_at):
         newest[incident.rule, incident.subject] = incident
@@ -96,20 +95,21 @@ def advance(
                 if key in newest and _covers(evaluation, newest[key]):
                     before_now = evaluation.observed_at - MICROSECOND
                     newest[key] = put_back(newest[key], latest, before_now)
+        true: set[tuple[str, str]] = set()
         for alert in evaluation.alerts:
             key = alert.rule, alert.subject
-            applied = _applied_to(applied_rules, alert.rule, alert.row)
+            true.add(key)
+            applied = applied_to.rule_for(alert)
             if applied is not None:
                 before = newest.get(key)
                 newest[key] = after_true(before, alert, applied)
                 if before and before.incident_id != newest[key].incident_id:
                     superseded.append(before)
-        true = {(alert.rule, alert.subject) for alert in evaluation.alerts}
         for key, incident in list(newest.items()):
             if key not in true and _covers(evaluation, incident):
                 if incident.rule not in rules and not all_rules:
                     continue
-                after = _after_no_alert(incident, evaluation, applied_rules)
+                after = _after_no_alert(incident, evaluation, applied_to.rule_for(incident))
                 if after is None:
                     del newest[key]
                 else:
@@ -125,10 +125,9 @@ def _covers(evaluation: Evaluation, incident: Incident) -> bool:
 
 
 def _after_no_alert(
-    incident: Incident, evaluation: Evaluation, applied_rules: Mapping[str, Sequence[AppliedRule]]
+    incident: Incident, evaluation: Evaluation, applied: AppliedRule | None
 ) -> Incident | None:
     at = evaluation.observed_at
-    applied = _applied_to(applied_rules, incident.rule, incident.row)
     # A rule that was edited to another kind evaluates other subjects: this one might stay for ever.
     if applied is None or applied.rule.kind != incident.kind:
         is_newer = incident.is_open and at > incident.observed_at
@@ -140,18 +139,20 @@ def _after_no_alert(
     return incident
 
 
-def _applied_to(
-    applied_rules: Mapping[str, Sequence[AppliedRule]], rule: str, columns: Mapping[str, Any]
-) -> AppliedRule | None:
-    """Return the rule, or its override, that applies to a subject with these columns, or None."""
-    return next(
-        (
-            applied_rule
-            for applied_rule in applied_rules.get(rule, ())
-            if applied_rule.applies_to(columns)
-        ),
-        None,
-    )
+class _AppliedRules:
+    """Rules as they apply to subjects; the columns of a subject are read once."""
+
+    def __init__(self, rules: Mapping[str, BaseRule]) -> None:
+        self._rules = {name: rule.applied_rules() for name, rule in rules.items()}
+        self._known: dict[tuple[str, str], AppliedRule | None] = {}
+
+    def rule_for(self, item: Alert | Incident) -> AppliedRule | None:
+        """Return the rule, or its override, that applies to the subject; None where none does."""
+        key = item.rule, item.subject
+        if key not in self._known:
+            of_rule = self._rules.get(item.rule, ())
+            self._known[key] = next((it for it in of_rule if it.applies_to(item.row)), None)
+        return self._known[key]
 
 
 def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) -> Incident:

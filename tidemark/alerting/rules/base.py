@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -54,8 +55,9 @@ class IncidentMatch(Strict, frozen=True):
     broker: Globs | None = None
     labels: dict[Annotated[str, Field(min_length=1)], Globs] = Field(default_factory=dict)
 
+    @cached_property
     def globs(self) -> dict[str, tuple[str, ...]]:
-        """Return label to globs, of all fields that are set."""
+        """Label to globs, of all fields that are set."""
         own = {name: getattr(self, name) for name in OWN_LABELS}
         return {name: globs for name, globs in (own | self.labels).items() if globs}
 
@@ -68,7 +70,7 @@ class IncidentMatch(Strict, frozen=True):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether an incident with these labels is meant."""
-        return all(fits_text(globs, labels.get(name, "")) for name, globs in self.globs().items())
+        return all(fits_text(globs, labels.get(name, "")) for name, globs in self.globs.items())
 
 
 CLEAR = Span(5)

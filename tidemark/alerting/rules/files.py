@@ -120,12 +120,7 @@ def _unknown_names(
 ) -> Iterator[str]:
     """Yield a line for each unknown name, and for each field that the root cannot have."""
     root = item.value
-    if (
-        root.match.globs()
-        or root.continue_
-        or root.active_time_intervals
-        or root.mute_time_intervals
-    ):
+    if root.match.globs or root.continue_ or root.active_time_intervals or root.mute_time_intervals:
         yield f"{item.place()}: the root takes everything: no match, continue or time intervals"
     pending: list[tuple[Route, Escalation, tuple[str | int, ...]]] = [(root, (None, None), ())]
     while pending:
