@@ -138,7 +138,7 @@ class _Observation(msgspec.Struct):
 
 
 class _Observed(msgspec.Struct):
-    """The observations in an evidence; decoding its row takes most of the time of a backfill."""
+    """The observations in an evidence, whose row is most of its text."""
 
     observations: tuple[_Observation, ...] = ()
 
