@@ -1,4 +1,4 @@
-"""What a command imports: as little as it needs, since its first line waits for it."""
+"""Commands import as little as they need, because their first line waits for it."""
 
 import gc
 import subprocess

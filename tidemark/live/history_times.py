@@ -1,4 +1,4 @@
-"""What the history adds to a snapshot: store times by our clock, and consume modes.
+"""Store times by our clock, and consume modes, that the history adds to a snapshot.
 
 ``progress.timeline`` dates messages by how queues grew; ``progress.queues`` keeps the store times
 that snapshots have learned, as long as the message is the first unconsumed one, and the consume
