@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -69,6 +69,7 @@ class LakeResource(dg.ConfigurableResource):
     _lake: Lake | None = PrivateAttr(default=None)
     _lease: Lease | None = PrivateAttr(default=None)
     _of_run: tuple[dg.DagsterInstance, str] | None = PrivateAttr(default=None)
+    _freed_at: float = PrivateAttr(default=-FREES_SECONDS)
 
     @property
     def lake(self) -> Lake:
@@ -94,7 +95,9 @@ class LakeResource(dg.ConfigurableResource):
             return
         leases, longest = self.lake.shared.leases, 60 * self.run_minutes
         try:
-            self._lease = leases.acquire(RUN, longest, self._while_waiting(waiting))
+            self._lease = leases.acquire(
+                RUN, longest, partial(_report_holder, waiting), self._free_slots
+            )
         except HeldError as error:
             raise dg.Failure(
                 f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "
@@ -103,18 +106,11 @@ class LakeResource(dg.ConfigurableResource):
             ) from error
         self.lake.held = self._lease
 
-    def _while_waiting(self, report: Callable[[str], None]) -> Callable[[str], None]:
-        """Return what reports a holder of the lease, and keeps no slot that its next step needs."""
-        once, freed_at = cache(report), -FREES_SECONDS
-
-        def wait_for(holder: str) -> None:
-            nonlocal freed_at
-            if self._of_run and time.monotonic() - freed_at >= FREES_SECONDS:
-                free_slots(*self._of_run)
-                freed_at = time.monotonic()
-            once(f"waiting for the run of {holder}, which changes the tables")
-
-        return wait_for
+    def _free_slots(self) -> None:
+        """Keep no slot that the next step of the run with the lease may need."""
+        if self._of_run and time.monotonic() - self._freed_at >= FREES_SECONDS:
+            free_slots(*self._of_run)
+            self._freed_at = time.monotonic()
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
@@ -133,7 +129,7 @@ class LakeResource(dg.ConfigurableResource):
                 report = context.log.info if context.log else lambda _: None
                 recover(self.lake, context.log.warning if context.log else report)
                 self._of_run = context.instance, run_id
-                upgrade(self.lake, report, self._while_waiting(report))
+                upgrade(self.lake, report, partial(_report_holder, report), self._free_slots)
             try:
                 yield self
             finally:
@@ -148,6 +144,10 @@ class LakeResource(dg.ConfigurableResource):
                 # A lease that was not released makes the next run recover the tables.
                 self._lease.let_go()
                 self._lease = self.lake.held = None
+
+
+def _report_holder(report: Callable[[str], None], holder: str) -> None:
+    report(f"waiting for the run of {holder}, which changes the tables")
 
 
 def free_slots(instance: dg.DagsterInstance, run_id: str) -> None:

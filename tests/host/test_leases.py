@@ -89,7 +89,14 @@ def test_another_process_is_named_and_waited_for(shared, other):
     printed = []
     with pytest.raises(HeldError):
         shared.leases.acquire("x", 0.1, printed.append)
-    assert set(printed) == {f"process {other.pid} on {socket.gethostname()}"}
+    assert printed == [f"process {other.pid} on {socket.gethostname()}"]
+
+
+def test_a_process_that_waits_works_after_each_attempt(shared, other):
+    attempts = []
+    with pytest.raises(HeldError):
+        shared.leases.acquire("x", 0.1, meanwhile=lambda: attempts.append("failed"))
+    assert len(attempts) > 1
 
 
 def test_a_lease_ends_when_its_holder_is_killed(shared, other):

@@ -119,14 +119,19 @@ class Leases(ABC):
         """Return the holder of a lease in a few words, for a message; None where it is free."""
 
     def acquire(
-        self, name: str, seconds: float = 0.0, waiting: Callable[[str], None] | None = None
+        self,
+        name: str,
+        seconds: float = 0.0,
+        waiting: Callable[[str], None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Lease:
         """Return the lease once no other process holds it.
 
         Args:
             name: of the right.
             seconds: the longest wait.
-            waiting: called with the holder before each wait of `poll_seconds`.
+            waiting: called once with the holder, where the lease is not free at once.
+            meanwhile: called after each attempt that fails.
 
         Raises:
             HeldError: another process holds it all that time.
@@ -139,6 +144,8 @@ class Leases(ABC):
                 continue
             if waiting:
                 waiting(holder)
+                waiting = None
+            meanwhile()
             if time.monotonic() >= deadline:
                 raise HeldError(f"the lease {name!r} is held by {holder}")
             time.sleep(self.poll_seconds)

@@ -216,7 +216,7 @@ def backup(
         lake: the tables.
         folder: the target; files of a table that it contains are not copied again.
         report: receives a line for each part.
-        waiting: receives the holder of the lease of runs before each wait for it.
+        waiting: receives the holder of the lease of runs, where this waits for it.
 
     Raises:
         BackupError: the folder is the home, or contains files that a backup would replace.

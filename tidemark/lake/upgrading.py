@@ -36,6 +36,7 @@ def upgrade(
     lake: Lake,
     report: Report = lambda _: None,
     waiting: Report = lambda _: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> int:
     """Move the tables of an older program to the present version, and create missing ones.
 
@@ -44,7 +45,8 @@ def upgrade(
     Args:
         lake: the tables.
         report: receives a line for each thing that is done in an older home.
-        waiting: receives the holder of the lease of runs before each wait for it.
+        waiting: receives the holder of the lease of runs, where this waits for it.
+        meanwhile: called again and again while it does.
 
     Returns:
         How many things were done.
@@ -57,7 +59,7 @@ def upgrade(
     if all(step.version is None for step in steps):
         lake.catalog  # noqa: B018  creates them; no run knows them yet
         return len(steps)
-    with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
+    with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting, meanwhile):
         done = _folder(lake.home)
         if done:
             lake.home.path.chmod(FOR_ITS_USER)

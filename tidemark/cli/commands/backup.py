@@ -1,6 +1,5 @@
 """`tidemark backup`, `restore` and `upgrade`: state that is copied, put back and moved forwards."""
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +9,6 @@ from tidemark.cli.invocation import invocation, path
 from tidemark.cli.output import complain
 
 app = typer.Typer()
-
-
-@cache
-def _warn_of(holder: str) -> None:
-    """Name the holder of the lease of runs, once."""
-    complain(f"waiting for the run of {holder}")
 
 
 @app.command()
@@ -28,7 +21,12 @@ def backup(
     """Copy the tables, shared state, settings and the embedded size's Dagster storage."""
     from tidemark.lake.backup import backup as copy
 
-    made = copy(invocation().lake, folder.absolute(), typer.echo, _warn_of)
+    made = copy(
+        invocation().lake,
+        folder.absolute(),
+        typer.echo,
+        lambda holder: complain(f"waiting for the run of {holder}"),
+    )
     typer.echo(f"{len(made.tables)} tables in {folder}")
 
 
@@ -68,5 +66,5 @@ def upgrade(
             typer.echo(line)
         typer.echo(f"{len(lines)} changes to make" if lines else "nothing to do")
         return
-    done = move(lake, typer.echo, _warn_of)
+    done = move(lake, typer.echo, lambda holder: complain(f"waiting for the run of {holder}"))
     typer.echo(f"{done} changes made" if done else "nothing to do")
